@@ -27,7 +27,7 @@ struct forwarder {
   struct gyre_watch watch;
   struct gyre_timer tick;
   int fd;
-  unsigned forks, ticks, next, taken;
+  unsigned ticks, next, taken;
   struct place places[PLACES];
 };
 
@@ -59,7 +59,7 @@ static void close_client(struct gyre_client *client) {
   struct forwarder *forwarder = GYRE_CONTAINER(client, struct forwarder, client);
   struct gyre_loop *loop = &forwarder->scheduler->loop;
   VALUE self = forwarder->self; /* the client kept it */
-  if (forwarder->forks == gyre_forks) {
+  if (forwarder->client.forks == gyre_forks) {
     gyre_timers_cancel(&loop->timers, &forwarder->tick);
     gyre_loop_unwatch(loop, &forwarder->watch);
     gyre_loop_forget_unwatched(loop, forwarder->fd);
@@ -70,10 +70,6 @@ static void close_client(struct gyre_client *client) {
   for (int i = 0; i < PLACES && forwarder->taken; i++)
     if (forwarder->places[i].transaction) give_back(forwarder, &forwarder->places[i], NULL, 0);
   RB_GC_GUARD(self);
-}
-
-static void move_client(struct gyre_client *client) {
-  GYRE_CONTAINER(client, struct forwarder, client)->forks = gyre_forks;
 }
 
 static bool is_old(const struct forwarder *forwarder) {
@@ -136,8 +132,7 @@ static VALUE forwarder_allocate(VALUE class) {
   VALUE self = TypedData_Make_Struct(class, struct forwarder, &forwarder_type, forwarder);
   forwarder->self = self;
   forwarder->random = Qnil;
-  forwarder->client =
-      (struct gyre_client){.mark = mark_client, .closing = close_client, .forked = close_client, .moved = move_client};
+  forwarder->client = (struct gyre_client){.mark = mark_client, .closing = close_client, .forked = close_client};
   forwarder->watch.fd = forwarder->fd = -1;
   forwarder->watch.ready = on_readable;
   forwarder->tick.fire = on_tick;
@@ -167,7 +162,7 @@ static VALUE forwarder_initialize(VALUE self, VALUE sockaddr, VALUE random) {
   }
   forwarder->random = rb_str_new_frozen(random);
   forwarder->fd = fd;
-  forwarder->forks = gyre_forks;
+  forwarder->client.forks = gyre_forks;
   forwarder->scheduler = scheduler;
   gyre_list_append(&scheduler->clients, &forwarder->client.node);
   return self;
@@ -175,7 +170,7 @@ static VALUE forwarder_initialize(VALUE self, VALUE sockaddr, VALUE random) {
 
 /* Draws until a place is free. NULL: another forwarder's turn. */
 static struct place *draw(struct forwarder *forwarder) {
-  while (forwarder->scheduler && forwarder->forks == gyre_forks && !is_old(forwarder)) {
+  while (forwarder->scheduler && forwarder->client.forks == gyre_forks && !is_old(forwarder)) {
     const char *drawn = RSTRING_PTR(forwarder->random) + forwarder->next;
     struct place *place = &forwarder->places[gyre_dns_16((const uint8_t *)drawn) % PLACES];
     forwarder->next += DRAWN_BYTES;

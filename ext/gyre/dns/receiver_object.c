@@ -24,7 +24,6 @@ struct receiver {
   struct gyre_deferred flushing;
   struct gyre_datagram_queue *queue;
   int fd;
-  unsigned forks;
   unsigned waiting, waiting_limit; /* rules' fibers */
   uint64_t refused;                /* responses that the kernel refused */
 };
@@ -50,7 +49,7 @@ GYRE_TYPE(receiver_type, "Gyre::DNS::Receiver", receiver_mark, receiver_free, NU
 static struct receiver *get(VALUE self) { return rb_check_typeddata(self, &receiver_type); }
 
 static void flush(struct receiver *receiver) {
-  bool open = receiver->forks == gyre_forks && gyre_socket_is_open(receiver->io, receiver->fd);
+  bool open = receiver->client.forks == gyre_forks && gyre_socket_is_open(receiver->io, receiver->fd);
   receiver->refused += open ? gyre_datagram_flush(receiver->fd, receiver->queue) : (size_t)receiver->queue->count;
   receiver->queue->count = 0;
 }
@@ -110,7 +109,7 @@ static void send_response(struct arrival *arrival, char *to) {
 
 /* Returns the place of a transaction's response; NULL if it can no longer be sent. */
 static char *begin_response(struct arrival *arrival, struct receiver *receiver, VALUE transaction) {
-  if (!receiver->scheduler || receiver->forks != gyre_forks) return NULL;
+  if (!receiver->scheduler || receiver->client.forks != gyre_forks) return NULL;
   *arrival = (struct arrival){.receiver = receiver, .transaction = transaction};
   arrival->local = gyre_dns_transaction_sender(transaction, &arrival->from);
   return place(receiver);
@@ -226,7 +225,7 @@ static void stop_client(struct gyre_client *client) {
   struct receiver *receiver = GYRE_CONTAINER(client, struct receiver, client);
   struct gyre_loop *loop = &receiver->scheduler->loop;
   gyre_deferred_cancel(&receiver->flushing);
-  if (receiver->forks == gyre_forks) {
+  if (receiver->client.forks == gyre_forks) {
     flush(receiver);
     gyre_loop_unwatch(loop, &receiver->watch);
     gyre_loop_forget_unwatched(loop, receiver->fd);
@@ -235,16 +234,11 @@ static void stop_client(struct gyre_client *client) {
   gyre_list_remove(&client->node);
 }
 
-static void move_client(struct gyre_client *client) {
-  GYRE_CONTAINER(client, struct receiver, client)->forks = gyre_forks;
-}
-
 static VALUE receiver_allocate(VALUE class) {
   struct receiver *receiver;
   VALUE self = TypedData_Make_Struct(class, struct receiver, &receiver_type, receiver);
   receiver->self = self;
-  receiver->client =
-      (struct gyre_client){.mark = mark_client, .closing = stop_client, .forked = stop_client, .moved = move_client};
+  receiver->client = (struct gyre_client){.mark = mark_client, .closing = stop_client, .forked = stop_client};
   receiver->io = receiver->responder = receiver->log = receiver->pending = Qnil;
   receiver->watch.fd = receiver->fd = -1;
   receiver->watch.ready = on_readable;
@@ -272,7 +266,7 @@ static VALUE receiver_start(VALUE self) {
   struct receiver *receiver = get(self);
   if (!receiver->queue || receiver->scheduler) rb_raise(rb_eArgError, "uninitialized or started already");
   struct gyre_scheduler *scheduler = gyre_scheduler_current();
-  receiver->forks = gyre_forks;
+  receiver->client.forks = gyre_forks;
   int error = gyre_loop_watch(&scheduler->loop, &receiver->watch, receiver->fd, GYRE_READABLE | GYRE_STANDING);
   if (error) rb_syserr_fail(-error, "watch a UDP socket");
   receiver->scheduler = scheduler;

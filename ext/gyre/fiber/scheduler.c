@@ -2,6 +2,7 @@
  * scheduler_timeout.c, scheduler_io.c (descriptors), scheduler_process.c; fibers.c moves fibers. */
 #include "feature.h"
 #include "fiber/fibers.h"
+#include "loop/forks.h"
 
 #include <errno.h>
 #include <ruby/fiber/scheduler.h>
@@ -205,6 +206,7 @@ static void notify_forked(struct gyre_client *client) { client->forked(client); 
 
 static void notify_moved(struct gyre_client *client) {
   if (client->moved) client->moved(client);
+  client->forks = gyre_forks;
 }
 
 /* Waits for no fiber if the thread is killed, or a signal's exception propagates. */

@@ -98,7 +98,7 @@ static void forked(struct gyre_client *client) {
   }
   gyre_list_init(&keyed->waiters);
   gyre_keyed_clear(keyed);
-  keyed->forks = gyre_forks;
+  keyed->client.forks = gyre_forks;
 }
 
 /* A daemon keeps watches and queue. */
@@ -106,7 +106,6 @@ static void moved(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   int error = keyed->own.backend_state ? gyre_loop_move(&keyed->own) : 0;
   if (error < 0) rb_syserr_fail(-error, "open the event loop of the daemon");
-  keyed->forks = gyre_forks;
 }
 
 static VALUE keyed_allocate(VALUE class) {
@@ -114,8 +113,8 @@ static VALUE keyed_allocate(VALUE class) {
   VALUE self = TypedData_Make_Struct(class, struct gyre_keyed, &keyed_type, keyed);
   keyed->self = self;
   keyed->backend = keyed->thread = keyed->equality = Qnil;
-  keyed->forks = gyre_forks;
-  keyed->client = (struct gyre_client){.mark = mark_client, .closing = closing, .forked = forked, .moved = moved};
+  keyed->client = (struct gyre_client){
+      .forks = gyre_forks, .mark = mark_client, .closing = closing, .forked = forked, .moved = moved};
   gyre_list_init(&keyed->client.node);
   gyre_list_init(&keyed->waiters);
   gyre_list_init(&keyed->own.unverified.watches);
@@ -145,7 +144,7 @@ static void check_thread(struct gyre_keyed *keyed) {
 }
 
 static void check_fork(struct gyre_keyed *keyed) {
-  if (keyed->forks != gyre_forks) forked(&keyed->client);
+  if (keyed->client.forks != gyre_forks) forked(&keyed->client);
 }
 
 static void check_open(struct gyre_keyed *keyed) {

@@ -66,7 +66,6 @@ struct gyre_keyed {
   struct gyre_client client;
   VALUE thread; /* thread of the scheduler, or of the caller of `each` */
   int depth;
-  unsigned forks; /* gyre_forks at its last use */
 
   st_table *identity;                        /* key => watch, for keys that equal only themselves */
   VALUE equality;                            /* Hash key => watch as an Integer, for other keys */

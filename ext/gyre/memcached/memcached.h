@@ -119,7 +119,6 @@ struct gyre_memcached_connection {
   int64_t timeout_ns;
   int64_t moved_ns; /* time of the last bytes, or of sending the first command */
   int64_t used_ns;  /* coarse time when it last had no command */
-  unsigned forks;   /* gyre_forks when it was made */
   bool failed;      /* sends and receives no more */
   bool ended;       /* the server's side */
   char reason[160]; /* the failure's */

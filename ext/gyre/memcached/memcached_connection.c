@@ -32,7 +32,7 @@ static void connection_mark(void *opaque) {
   rb_gc_mark(connection->scheduler_object);
   rb_gc_mark(connection->name);
   VALUE last = Qnil;
-  if (connection->forks != gyre_forks) return; /* a child lacks other threads' stacks */
+  if (connection->on_loop.client.forks != gyre_forks) return; /* a child lacks other threads' stacks */
   for (uint64_t number = connection->pipeline.head; number != connection->pipeline.tail; number++) {
     const struct gyre_memcached_call *call = entry_at(connection, number)->call;
     if (call && call->owner != last) rb_gc_mark(last = call->owner);
@@ -191,18 +191,13 @@ void gyre_memcached_connection_forked(struct gyre_memcached_connection *connecti
   snprintf(connection->reason, sizeof(connection->reason), "it was started before a fork, in the parent process");
 }
 
-/* After Process.daemon. */
-static void on_move(struct gyre_client *client) {
-  GYRE_CONTAINER(client, struct gyre_memcached_connection, on_loop.client)->forks = gyre_forks;
-}
-
 static void on_foreign_close(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   gyre_memcached_connection_fail(GYRE_CONTAINER(post, struct gyre_memcached_connection, on_loop.closing),
                                  GYRE_MEMCACHED_CLOSED);
 }
 
 bool gyre_memcached_connection_usable(const struct gyre_memcached_connection *connection) {
-  return !connection->failed && connection->forks == gyre_forks;
+  return !connection->failed && connection->on_loop.client.forks == gyre_forks;
 }
 
 /* --- failing --- */
@@ -544,13 +539,12 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
   connection->transport_object = transport;
   connection->name = rb_str_new_frozen(name);
   connection->timeout_ns = timeout_ns;
-  connection->forks = gyre_forks;
   connection->used_ns = now_of(connection);
   connection->on_loop.watch.ready = on_ready;
   connection->on_loop.timer.fire = on_time;
   connection->on_loop.closing.run = on_foreign_close;
   connection->on_loop.client =
-      (struct gyre_client){.mark = mark_client, .closing = on_closing, .forked = on_fork, .moved = on_move};
+      (struct gyre_client){.forks = gyre_forks, .mark = mark_client, .closing = on_closing, .forked = on_fork};
   gyre_list_init(&connection->on_loop.client.node);
   gyre_deferred_send_init(&connection->on_loop.sends, connection->transport, connection->io);
   connection->on_loop.sends.sending = on_deferred_sending;
@@ -564,7 +558,7 @@ static VALUE shut_down(VALUE io) { return rb_funcall(io, rb_intern("shutdown"), 
  * another thread's loop watches it or a thread reads: try again. */
 static VALUE connection_close(VALUE self) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
-  bool here = connection->forks == gyre_forks;
+  bool here = connection->on_loop.client.forks == gyre_forks;
   if (NIL_P(connection->transport_object)) return Qtrue;
   if (here && connection->on_loop.linked && gyre_thread_is_foreign(connection->scheduler)) {
     gyre_post(connection->scheduler, &connection->on_loop.closing);

@@ -84,7 +84,7 @@ static VALUE read_or_sleep(VALUE argument) {
 static VALUE leave(VALUE argument) {
   struct gyre_memcached_reader *reader = (struct gyre_memcached_reader *)argument;
   struct gyre_memcached_connection *connection = reader->connection;
-  if (connection->forks != gyre_forks) return Qnil; /* the stacks of other threads are gone */
+  if (connection->on_loop.client.forks != gyre_forks) return Qnil; /* the stacks of other threads are gone */
   gyre_list_remove(&reader->node);
   if (connection->on_threads.reading == reader) connection->on_threads.reading = NULL;
   gyre_memcached_connection_wake_threads(connection);

@@ -44,15 +44,11 @@ static void forked(struct gyre_client *client) {
   gyre_deferred_send_check(GYRE_CONTAINER(client, struct gyre_deferred_send, client));
 }
 
-static void moved(struct gyre_client *client) {
-  GYRE_CONTAINER(client, struct gyre_deferred_send, client)->forks = gyre_forks;
-}
-
 void gyre_deferred_send_init(struct gyre_deferred_send *sends, struct gyre_transport *transport, VALUE io) {
   *sends = (struct gyre_deferred_send){
       .transport = transport,
       .io = io,
-      .client = {.mark = mark, .closing = closing, .forked = forked, .moved = moved},
+      .client = {.mark = mark, .closing = closing, .forked = forked},
       .watch = {.fd = -1, .ready = ready_to_send},
   };
   gyre_list_init(&sends->client.node);
@@ -63,7 +59,7 @@ void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, str
   if (sends->scheduler) return;
   sends->owner = owner;
   sends->scheduler = scheduler;
-  sends->forks = gyre_forks;
+  sends->client.forks = gyre_forks;
   gyre_list_append(&scheduler->clients, &sends->client.node);
   gyre_loop_defer(&scheduler->loop, &sends->deferred);
 }
@@ -71,7 +67,7 @@ void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, str
 /* Drops the parent's queue. Keeps the watch linked: its list may have watches on fibers' stacks,
  * which a child lacks. */
 void gyre_deferred_send_check(struct gyre_deferred_send *sends) {
-  if (!sends->scheduler || sends->forks == gyre_forks) return;
+  if (!sends->scheduler || sends->client.forks == gyre_forks) return;
   sends->watch.fd = -1;
   gyre_bytes_free(&sends->transport->output);
   gyre_deferred_send_stop(sends);

@@ -69,7 +69,7 @@ struct gyre_http2_client *gyre_http2_client_get(VALUE connection) {
 }
 
 bool gyre_http2_client_is_open(const struct gyre_http2_client *client) {
-  return client->state == GYRE_HTTP2_CLIENT_OPEN && client->forks == gyre_forks && !client->session.left &&
+  return client->state == GYRE_HTTP2_CLIENT_OPEN && client->entry.forks == gyre_forks && !client->session.left &&
          !client->session.going;
 }
 
@@ -264,11 +264,6 @@ static void on_fork(struct gyre_client *node) {
   client->linked = false;
 }
 
-/* Continues with the connection after Process.daemon. */
-static void on_move(struct gyre_client *client) {
-  GYRE_CONTAINER(client, struct gyre_http2_client, entry)->forks = gyre_forks;
-}
-
 void gyre_http2_client_begin(struct gyre_http2_client *client) {
   if (client->session.open_count == 0) client->received_ns = now_of(client);
   client->used = true;
@@ -302,12 +297,12 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   client->transport = gyre_transport_of(transport);
   client->scheduler = gyre_socket_scheduler();
   client->scheduler_object = client->scheduler ? client->scheduler->self : Qnil;
-  client->forks = gyre_forks;
   client->capacity.input.limit = INPUT_BYTES;
   client->watch.ready = on_ready;
   client->room.ready = on_room;
   client->timer.fire = on_time;
-  client->entry = (struct gyre_client){.mark = mark_client, .closing = on_closing, .forked = on_fork, .moved = on_move};
+  client->entry =
+      (struct gyre_client){.forks = gyre_forks, .mark = mark_client, .closing = on_closing, .forked = on_fork};
   gyre_list_init(&client->entry.node);
   gyre_deferred_init(&client->sending, at_the_end);
   if (gyre_http2_session_init_client(&client->session, &client->limits, now_of(client)) < 0) rb_memerror();
@@ -344,7 +339,7 @@ static VALUE client_is_idle(VALUE self) { return gyre_http2_client_get(self)->ca
 /* Sends what the socket takes, with GOAWAY, and fails the requests. */
 static VALUE client_end(VALUE self) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
-  if (client->state == GYRE_HTTP2_CLIENT_OPEN && client->forks == gyre_forks &&
+  if (client->state == GYRE_HTTP2_CLIENT_OPEN && client->entry.forks == gyre_forks &&
       gyre_socket_is_open(client->io, client->transport->fd)) {
     gyre_http2_session_go(&client->session);
     while (send_some(client)) continue;

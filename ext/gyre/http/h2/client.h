@@ -29,7 +29,6 @@ struct gyre_http2_client {
   int64_t received_ns;                /* last bytes, or the first request after an idle time */
   uint8_t state;                      /* enum gyre_http2_client_state */
   int error;                          /* -errno */
-  unsigned forks;                     /* gyre_forks when it was made */
   uint32_t calls;                     /* with a stream */
   bool used;                          /* has carried a request */
   bool linked;                        /* in the loop's lists, and marked by the scheduler */

@@ -72,7 +72,8 @@ static void protocol_error(const struct gyre_http2_client *client, const char *w
 NORETURN(static void ended(const struct gyre_http2_client *client));
 static void ended(const struct gyre_http2_client *client) {
   VALUE peer = peer_of(client);
-  if (client->forks != gyre_forks) rb_raise(rb_eIOError, "a connection from before a fork is the parent process's");
+  if (client->entry.forks != gyre_forks)
+    rb_raise(rb_eIOError, "a connection from before a fork is the parent process's");
   switch (client->state) {
   case GYRE_HTTP2_CLIENT_BROKEN: protocol_error(client, "sent frames that break HTTP/2", "");
   case GYRE_HTTP2_CLIENT_FAILED:
@@ -88,7 +89,7 @@ static void ended(const struct gyre_http2_client *client) {
 NORETURN(static void cut(const struct gyre_http2_client *client, const struct gyre_http2_stream *stream));
 static void cut(const struct gyre_http2_client *client, const struct gyre_http2_stream *stream) {
   if (stream->head.status) protocol_error(client, "sent ", stream->head.reason);
-  if (client->state != GYRE_HTTP2_CLIENT_OPEN || client->forks != gyre_forks) ended(client);
+  if (client->state != GYRE_HTTP2_CLIENT_OPEN || client->entry.forks != gyre_forks) ended(client);
   if (!stream->peer_reset && !client->session.left) protocol_error(client, "sent a response that breaks HTTP/2", "");
   protocol_error(client, "reset the stream: ", gyre_http2_error_name(stream->error));
 }
@@ -353,7 +354,7 @@ static VALUE call_cancel(VALUE self) {
   if (!call->stream) return Qnil;
   let_go(call);
   call->body = Qnil;
-  if (client->forks != gyre_forks) return Qnil;
+  if (client->entry.forks != gyre_forks) return Qnil;
   for (int i = 0; i < 2; i++) {
     if (waits[i]) gyre_wake(waits[i]->parked.scheduler, &waits[i]->parked);
   }
