@@ -11,7 +11,6 @@
 
 #include <ruby/io.h>
 #include <ruby/ractor.h>
-#include <ruby/version.h>
 #include <stdlib.h>
 
 bool gyre_io_is_closed(VALUE io) {
