@@ -63,11 +63,10 @@ module Gyre
       def simulation = Simulation.current || raise(Error, "outside of Gyre::Testing.run there is only the real time")
 
       def simulate(seed)
-        scheduler = Scheduler.new
+        Fiber.set_scheduler(scheduler = Scheduler.new)
         Loop.require_native("Gyre::Testing") unless scheduler.respond_to?(:simulate)
         scheduler.extend(Reports).seed = seed
         Simulation.current = Simulation.new(scheduler, seed)
-        Fiber.set_scheduler(scheduler)
         yield
       ensure
         begin
