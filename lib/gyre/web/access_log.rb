@@ -54,7 +54,7 @@ module Gyre
 
       # Reopens the file after a rotation, in a thread, as a disk may be slow.
       # @return [Boolean] false: it has none
-      # @raise [SystemCallError] the old file stays in use
+      # @raise [SystemCallError] the old file stays in use, or fails to close
       def reopen
         return false unless @out.is_a?(LogFile)
 

@@ -143,8 +143,8 @@ module Gyre
       # @return [void]
       def reload = @lifetime.post(:hang_up)
 
-      # Reopens the access log's file, like HUP. On an error, keeps the old file and logs the
-      # reason.
+      # Reopens the access log's file, like HUP. Logs an error; keeps the old file if the new one
+      # does not open.
       # @return [Boolean] false without a file
       def reopen_logs
         return false unless @access_log&.reopen
@@ -152,7 +152,7 @@ module Gyre
         @log.info("The access log was opened again")
         true
       rescue SystemCallError => error
-        @log.error("the access log cannot be opened again, the old file stays: #{error.message}")
+        @log.error("reopen the access log: #{error.message}")
         true
       end
 

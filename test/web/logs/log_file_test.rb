@@ -42,6 +42,18 @@ class WebLogFileTest < Minitest::Test
     end
   end
 
+  def test_when_the_old_one_fails_to_close_the_new_one_is_used
+    in_folder do |path|
+      file = Gyre::Web::LogFile.new(path)
+      File.rename(path, "#{path}.1")
+      file.instance_variable_get(:@io).define_singleton_method(:close) { super() || raise(Errno::EIO) }
+      assert_raises(Errno::EIO) { file.reopen }
+      file.write("one\n")
+      file.close
+      assert_equal ["", "one\n"], [File.read("#{path}.1"), File.read(path)]
+    end
+  end
+
   def test_a_full_disk_loses_lines_is_reported_once_and_stops_nothing
     errors = StringIO.new
     log = Gyre::Web::AccessLog.new("common", out: Gyre::Web::LogFile.new("/dev/full"), log: Gyre::Web::Log.new(errors: errors))

@@ -33,13 +33,13 @@ module Gyre
 
       def flush; end
 
-      # Keeps the old file on failure. Any thread may call it.
+      # Keeps the old file if the new one does not open. Any thread may call it.
       def reopen
         fresh = open
         @lock.synchronize do
-          @io.close
-          @io = fresh
+          old, @io = @io, fresh
           @torn = false
+          old.close # its error leaves the new file in use
         end
       end
 
