@@ -243,12 +243,11 @@ module Gyre
         @announced = value&.to_i
       end
 
-      # The app closes the socket.
       def partial_hijack(callable)
         return finish_headless if @exchange.head_only?
 
         own_framing = %w[transfer-encoding content-length upgrade].any? { |name| @headers.key?(name) }
-        both_ways(callable, own_framing || @status == 101 ? :raw : :close, stays: !stream_of_http2?)
+        both_ways(callable, own_framing || @status == 101 ? :raw : :close, stays: true)
       end
 
       def finish_headless
@@ -310,7 +309,7 @@ module Gyre
       def refuse_upgrade = @exchange.write_response(400, { "content-type" => "text/plain" }, ["the response opens no WebSocket\n"])
 
       # A stream of HTTP/2 has no socket: the app gets a streaming body's argument, and an exception
-      # cuts the stream.
+      # cuts the stream. `stays`: the app closes the socket.
       def both_ways(callable, framing, stays: false)
         http2 = stream_of_http2?
         @framing = @exchange.write_head(@status, @headers, http2 ? :close : framing)

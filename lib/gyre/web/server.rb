@@ -152,7 +152,7 @@ module Gyre
         @log.info("The access log was opened again")
         true
       rescue SystemCallError => error
-        @log.error("reopen the access log: #{error.message}")
+        @log.error("the access log cannot be opened again: #{error.message}")
         true
       end
 

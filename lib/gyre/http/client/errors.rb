@@ -98,8 +98,9 @@ module Gyre
           @error, @processed = error, processed
         end
 
-        attr_reader :error, :processed
-        alias processed? processed
+        attr_reader :error
+
+        def processed? = @processed
       end
     end
   end
