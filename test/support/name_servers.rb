@@ -8,6 +8,20 @@ require "gyre/dns/message"
 
 module GyreTest
   module NameServers
+    # Name => what makes a reply about example.org one that does not count. The other id has the
+    # same place in a forwarder's table.
+    FORGERIES = {
+      "another id" => ->(good) { [good.unpack1("n") ^ 1024].pack("n") + good.byteslice(2..) },
+      "another question" => ->(good) { good.sub(/example/i, "exbmple") },
+      "another type" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(12 + 13 + 1, 28) } },
+      "a query" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(2, bytes.getbyte(2) & 0x7f) } },
+      "another opcode" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(2, bytes.getbyte(2) | 0x20) } },
+      "two questions" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(5, 2) } },
+      "no question" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(5, 0) } },
+      "half a header" => ->(good) { good.byteslice(0, 7) },
+      "nothing" => ->(_) { "" }
+    }.freeze
+
     # Yields its address while it runs.
     def with_dnsmasq(*arguments)
       port = free_port

@@ -13,7 +13,7 @@ module Gyre
         RECORDS = 10
 
         attr_reader :transport
-        # Of set_tls_parms; nil after the handshake.
+        # Set by set_tls_parms; nil after the handshake.
         attr_writer :handshake
 
         def initialize(reactor, io)

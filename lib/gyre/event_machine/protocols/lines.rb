@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Lines by a delimiter and text by size: LineText2, the base of other protocols, and those that add
-# little to it; BufferedTokenizer. LineText2 makes its state (@lt2_*) at the first byte, so it needs
-# no initialize.
+# LineText2 cuts lines by a delimiter and text by size; other protocols stand on it. The smallest of
+# them and BufferedTokenizer are here, too. LineText2 makes its state (@lt2_*) at the first byte, so
+# it needs no initialize.
 
 module Gyre
   module EventMachine
