@@ -64,15 +64,12 @@ class EventMachinePeersTest < Minitest::Test
     status = echoed = nil
     run_reactor do
       port = serve(Echo)
+      peer = EM.connect("127.0.0.1", port, Told, ->(name, _, data = nil) { (echoed = data) && EM.stop if name == :receive_data })
       pid = EM.fork_reactor do
         writer.write("#{EM.connection_count} #{EM.reactor.conns.size}")
         EM.add_timer(0.01) { EM.stop }
       end
-      EM.connect("127.0.0.1", port, Told, lambda { |name, connection, data = nil|
-        connection.send_data("parent") if name == :connection_completed
-        echoed = data if name == :receive_data
-      })
-      EM.next_tick { (status = Process::Status.wait(pid)) && EM.stop }
+      EM.next_tick { (status = Process::Status.wait(pid)) && peer.send_data("parent") }
     end
     writer.close
     assert_equal ["0 0", true, "parent"], [reader.read, status.success?, echoed]
