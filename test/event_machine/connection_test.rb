@@ -101,15 +101,17 @@ class EventMachineConnectionTest < Minitest::Test
   def test_a_paused_connection_gets_nothing_until_it_is_resumed
     calls = []
     run_reactor do
+      client = nil
       port = serve(Told, lambda { |name, connection, data = nil|
         calls << data if name == :receive_data
-        connection.pause && EM.add_timer(0.02) { calls << :resumed and connection.resume } if data == "one"
+        if data == "one"
+          connection.pause
+          client.send_data("two")
+          EM.add_timer(0.02) { calls << :resumed and connection.resume }
+        end
         EM.stop if data == "two"
       })
-      EM.connect("127.0.0.1", port) do |connection|
-        connection.send_data("one")
-        EM.add_timer(0.01) { connection.send_data("two") }
-      end
+      client = EM.connect("127.0.0.1", port) { |connection| connection.send_data("one") }
     end
     assert_equal ["one", :resumed, "two"], calls
   end
@@ -178,13 +180,12 @@ class EventMachineConnectionTest < Minitest::Test
   end
 
   def test_connections_that_are_open_at_the_end_are_unbound
-    unbound = 0
+    calls = []
     run_reactor do
-      port = serve(Told, ->(name, *) { unbound += 1 if name == :unbind })
-      EM.connect("127.0.0.1", port, Told, ->(name, *) { unbound += 1 if name == :unbind })
-      EM.add_timer(0.02) { EM.stop }
+      told = ->(name, *) { calls << name and calls.count(:post_init) == 2 && EM.stop }
+      EM.connect("127.0.0.1", serve(Told, told), Told, told)
     end
-    assert_equal 2, unbound
+    assert_equal 2, calls.count(:unbind)
   end
 
   def test_the_handler_is_checked

@@ -84,11 +84,12 @@ class EventMachineDescriptorsTest < Minitest::Test
     run_reactor do
       EM.watch(reader, Reader, reader, lambda { |data, connection|
         read << data
-        connection.detach if data == "two"
-        EM.add_timer(0.02) { EM.stop } if data == "two"
+        next writer.write("two") if data == "one"
+
+        connection.detach
+        EM.add_timer(0.02) { EM.stop }
       })
       writer.write("one")
-      EM.add_timer(0.01) { writer.write("two") }
     end
     assert_equal %w[one two], read
     refute reader.closed?
@@ -177,12 +178,12 @@ class EventMachineDescriptorsTest < Minitest::Test
     received = +""
     calls = []
     run_reactor do
-      target = serve(Told, ->(name, _, data = nil) { received << data if name == :receive_data })
+      over = -> { EM.stop if received.size == 5 && calls.size == 2 }
+      target = serve(Told, ->(name, _, data = nil) { received << data and over.call if name == :receive_data })
       port = serve(Told, lambda { |name, connection, data = nil|
         connection.proxy_incoming_to(EM.connect("127.0.0.1", target), 1024) if name == :post_init
         EM.enable_proxy(connection, EM.connect("127.0.0.1", target), 0, 5) if name == :post_init
-        calls << [name, data].compact if %i[proxy_completed receive_data].include?(name)
-        EM.add_timer(0.02) { EM.stop } if name == :receive_data
+        calls << [name, data].compact and over.call if %i[proxy_completed receive_data].include?(name)
       })
       EM.connect("127.0.0.1", port) { |connection| connection.send_data("12345rest") }
     end

@@ -8,16 +8,16 @@ class EventMachinePeersTest < Minitest::Test
   include GyreTest::Reactors
 
   def test_a_reset_is_the_reason_of_unbind
-    reason = nil
+    accepted = reason = nil
     run_reactor do
       port = serve(Told, lambda { |name, _, error = nil|
+        accepted = true
         reason = error and EM.stop if name == :unbind
       })
       socket = TCPSocket.new("127.0.0.1", port)
-      EM.add_timer(0.02) do
-        socket.setsockopt(:SOCKET, :LINGER, [1, 0].pack("ii"))
-        socket.close
-      end
+      eventually(what: "the connection") { accepted }
+      socket.setsockopt(:SOCKET, :LINGER, [1, 0].pack("ii"))
+      socket.close
     end
     assert_same Errno::ECONNRESET, reason
   end
@@ -103,15 +103,16 @@ class EventMachinePeersTest < Minitest::Test
   end
 
   def test_a_file_for_a_peer_that_goes_fails
-    failure = nil
+    begun = failure = nil
     Tempfile.create("large") do |file|
       file.truncate(20_000_000)
       run_reactor do
         port = serve(Told, lambda { |name, connection, *|
-          connection.stream_file_data(file.path).errback { |reason| failure = reason and EM.stop } if name == :post_init
+          (begun = connection.stream_file_data(file.path)).errback { |reason| failure = reason and EM.stop } if name == :post_init
         })
         socket = TCPSocket.new("127.0.0.1", port)
-        EM.add_timer(0.02) { socket.close }
+        eventually(what: "the beginning") { begun }
+        socket.close
       end
     end
     assert_equal "the connection is closed", failure

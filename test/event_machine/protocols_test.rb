@@ -143,7 +143,7 @@ module EventMachineTests
 
     def serve(handler, *arguments)
       EM.run do
-        EM.add_timer(20) { raise "nothing has happened" }
+        EM.add_timer(60) { raise "nothing has happened" }
         EM.start_server("127.0.0.1", @port, handler, *arguments)
         yield
       end
@@ -163,7 +163,7 @@ module EventMachineTests
     def mail(**arguments)
       outcome = connection = nil
       EM.run do
-        EM.add_timer(20) { raise "nothing has happened" }
+        EM.add_timer(60) { raise "nothing has happened" }
         EM.start_server("127.0.0.1", @port, Mailbox) { |server| connection = server }
         sent = P::SmtpClient.send(host: "127.0.0.1", port: @port, domain: "x", from: "me@x", **arguments)
         sent.callback { |codes| outcome = codes }

@@ -41,7 +41,7 @@ module GyreTest
 
     def run_reactor(&block)
       EM.run do
-        EM.add_timer(20) { raise "the test did not end" }
+        EM.add_timer(60) { raise "the test did not end" }
         block.call
       end
     end
