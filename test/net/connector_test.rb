@@ -147,12 +147,11 @@ class ConnectorTest < Minitest::Test
 
   def test_other_tasks_run_meanwhile
     port = listen_without_room("127.0.0.2")
-    ticks = 0
     Gyre.run do |task|
-      ticking = task.async { 5.times { sleep(0.001).then { ticks += 1 } } }
-      assert_raises(Errno::ETIMEDOUT) { Gyre::Endpoint.parse("tcp://127.0.0.2:#{port}").connect(0.2) }
-      assert_equal 5, ticks
-      ticking.wait
+      connecting = task.async { Gyre::Endpoint.parse("tcp://127.0.0.2:#{port}").connect(60) }
+      5.times { sleep(0.001) }
+      refute_predicate connecting, :finished?
+      connecting.stop
     end
   end
 
@@ -181,7 +180,7 @@ class ConnectorTest < Minitest::Test
       thread = Thread.new { connected_to(port, 60) }
       resolver = resolving.pop
       thread.kill.join
-      resolver.join(10)
+      resolver.join(30)
       refute_predicate resolver, :alive?
     end
   end

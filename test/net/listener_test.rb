@@ -130,13 +130,20 @@ class ListenerTest < Minitest::Test
     end
   end
 
-  # Two servers that start at once over a stale file: the second one looks when the first listens.
+  # A clock that stands in one thread.
+  module StillClock
+    def now = Thread.current[:clock_stands] ? 0.0 : super
+  end
+
+  # Two servers that start at once over a stale file: the second one looks when the first listens,
+  # and would go on alone after a second.
   def test_servers_of_a_folder_take_their_sockets_one_after_the_other
     in_folder do |path|
       UNIXServer.new(path).close
       File.open(File.dirname(path)) do |folder|
         folder.flock(File::LOCK_EX)
-        second = Thread.new { Gyre::Endpoint.parse(path).bind }
+        Gyre::Clock.singleton_class.prepend(StillClock)
+        second = Thread.new { (Thread.current[:clock_stands] = true) && Gyre::Endpoint.parse(path).bind }
         second.report_on_exception = false
         eventually { second.stop? }
         assert_equal true, second.alive? && File.socket?(path)

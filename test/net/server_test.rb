@@ -121,7 +121,7 @@ class NetServerTest < Minitest::Test
       error = assert_raises(Gyre::TimeoutError) do
         Gyre.connect("tcp://127.0.0.1:#{silent.local_address.ip_port}", tls: true, timeout_s: 0.05)
       end
-      assert_match(/: not over after 0\.0[1-5] s\z/, error.message)
+      assert_match(/: not over after 0(\.\d+)? s\z/, error.message)
     end
   end
 

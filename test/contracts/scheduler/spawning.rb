@@ -287,9 +287,10 @@ module SchedulerContract
       assert_program "given back\n", <<~RUBY
         Fiber.set_scheduler(scheduler = Gyre::Scheduler.new(#{backend.inspect}))
         deep = ->(n) { n.zero? ? sleep(0.001) : [1, 2].sort_by { |x| x == 2 ? (deep.call(n - 1) && 1) : x } }
+        ended = 0
         scheduler.spawn do
-          100.times { scheduler.spawn { deep.call(50) } }
-          sleep 0.01 until scheduler.stats[:idle_fibers] == 100
+          100.times { scheduler.spawn { deep.call(50) && ended += 1 } }
+          sleep 0.01 until ended == 100
           sleep 0.01 until scheduler.stats[:idle_fibers] <= 16
         end
         scheduler.run

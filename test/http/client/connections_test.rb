@@ -290,8 +290,9 @@ class HTTPClientConnectionsTest < Minitest::Test
   def test_a_body_that_drips_is_slower_than_the_least_rate
     scripted(->(peer) { peer.head && peer.write("HTTP/1.1 200 OK\r\n\r\n") && loop { peer.write("x") && sleep(0.002) } }) do |server|
       Gyre::Clock.singleton_class.prepend(FastClock)
-      Thread.current[:clock_factor] = 1000
-      error = assert_raises(Errors::TimeoutError) { make(server, body_rate_bytes_limit: 1_000_000).get("/") }
+      error = assert_raises(Errors::TimeoutError) do
+        make(server, body_rate_bytes_limit: 1_000_000).get("/") { |response| (Thread.current[:clock_factor] = 1000) && response.body }
+      end
       assert_match(/slower than body_rate_bytes_limit/, error.message)
     ensure
       Thread.current[:clock_factor] = nil

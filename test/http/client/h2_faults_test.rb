@@ -253,13 +253,18 @@ if GyreTest::H2Peer::AVAILABLE
     def test_the_limits_of_head_and_read_count
       script = lambda do |peer|
         peer.wait_frame(:headers)
-        respond(peer, peer.wait_frame(:headers).stream, "part", end_stream: false)
-        peer.failure
+        while (frame = peer.next_frame)
+          respond(peer, frame.stream, "part", end_stream: false) if frame.type == :headers
+        end
       end
       scripted(script, head_timeout_s: 0.05, read_timeout_s: 0.05) do |connection|
         error = assert_raises(Gyre::TimeoutError) { get(connection) }
         assert_match(/\Await for the response of .*: nothing for 0\.05 s/, error.message)
-        exchange = get(connection)
+        exchange = eventually(what: "a response in time") do
+          get(connection)
+        rescue Gyre::TimeoutError
+          nil # the machine stood still
+        end
         assert_equal "part", exchange.read
         assert_match(/\Areceive from .*: nothing for 0\.05 s/, assert_raises(Gyre::TimeoutError) { exchange.read }.message)
       end

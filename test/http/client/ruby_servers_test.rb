@@ -39,7 +39,7 @@ class HTTPClientRubyServersTest < Minitest::Test
   private
 
   def exercise(url, protocol, **options)
-    client = Gyre::HTTP::Client.new(url, proxy: nil, timeout_s: 20, **options)
+    client = Gyre::HTTP::Client.new(url, proxy: nil, timeout_s: 60, **options)
     visit(client, protocol)
     Gyre.run do |task|
       visit(client, protocol)
