@@ -4,8 +4,8 @@
 # records. Started by a connected Gyre::Log::Delivery. Handles one spool at a time.
 
 require "gyre/clock"
-require "gyre/log/client/waiters"
 require "gyre/log/errors"
+require "gyre/sync/waiters"
 
 module Gyre
   module Log

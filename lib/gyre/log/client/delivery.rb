@@ -68,7 +68,7 @@ module Gyre
         @standing.spool = @backlog.close
         @standing.state = :closed
         @wakeup.close
-        @waiters.notify
+        @waiters.wake_all
       end
 
       # Closes the connection and ends threads, as a daemon keeps none. {#resume} continues.
@@ -141,7 +141,7 @@ module Gyre
         @adoption.start if @adoption && @adoption.left <= 0
         @backlog.overflow
         more = @transmission.send_batches
-        @waiters.notify
+        @waiters.wake_all
         wait_connected unless more || finished?
         @transmission.check_stall
       end
@@ -162,7 +162,7 @@ module Gyre
         report_once(:fault, error.message) if answered
         refuse(error) if refused
         @dialer.failed(refused: refused, at_once: !answered)
-        @waiters.notify
+        @waiters.wake_all
       end
 
       # Sends unacknowledged records again under a new id: the server may store some twice, but
@@ -186,7 +186,7 @@ module Gyre
         @standing.full = !stored || (!@backlog.spools? && !graceful?)
         report_disk
         drop_oldest if @standing.full && @standing.drop
-        @waiters.notify
+        @waiters.wake_all
         wait_away(stored)
       end
 

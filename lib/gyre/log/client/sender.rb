@@ -5,12 +5,15 @@
 
 require "gyre/clock"
 require "gyre/log/client/delivery"
-require "gyre/log/client/waiters"
 require "gyre/sync/spin_lock"
+require "gyre/sync/waiters"
 
 module Gyre
   module Log
     class Sender
+      # Seconds between checks without a notification.
+      RECHECK_S = 1.0
+
       def initialize(options, outbox)
         @options, @outbox = options, outbox
         @former = {}
@@ -81,10 +84,17 @@ module Gyre
 
       # Returns the block's first true value; false after the timeout. Raises ThreadError in a
       # signal handler and in the sender's thread, where a report may log.
-      def wait(timeout_s = nil, &block)
+      def wait(timeout_s = nil)
         raise ThreadError, "the thread of a log client cannot wait for itself" if Thread.current.equal?(@thread)
 
-        @waiters.wait(timeout_s, method(:wake), &block)
+        @starting.synchronize { wake }
+        result = yield
+        Clock.within(timeout_s) do |left|
+          break if result
+
+          @waiters.wait([left, RECHECK_S].compact.min) { !(result = yield) }
+        end
+        result || false
       end
 
       # True if the server has all records up to this number; old protocol: if they are written.
