@@ -63,9 +63,9 @@ module Bench
       def measure(subject, settings)
         serve(subject) do |server|
           LoadClient.hold(*load(server, @clients, @bytes)) do |clients|
-            LoadClient.echoes(clients, server, 1)
-            result = LoadClient.echoes(clients, server, settings[:seconds])
-            { echoes_per_s: result["echoes"] / result["seconds"], cpu_us: result["cpu_us"], rss_mb: server.tree.rss_kb / 1024.0,
+            LoadClient.messages(clients, server, 1)
+            result = LoadClient.messages(clients, server, settings[:seconds])
+            { echoes_per_s: result["messages"] / result["seconds"], cpu_us: result["cpu_us"], rss_mb: server.tree.rss_kb / 1024.0,
               errors: ("#{result['lost'].to_i} lost" if result["lost"].positive?) }
           end
         end

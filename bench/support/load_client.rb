@@ -12,21 +12,7 @@ module Bench
 
     module_function
 
-    # Returns the figures that it prints ("echoes=5 seconds=1.0") by name; `counted` has to be
-    # there. With a block it opens its clients first, and goes on when the block returns.
-    def measure(path, *arguments, counted:)
-      text = run(path, *arguments) do |io|
-        if block_given?
-          ready(io)
-          yield
-          io.puts
-        end
-        io.read
-      end
-      figures(text, counted)
-    end
-
-    # Yields while its clients are open. Gives net_load itself, for echoes.
+    # Yields the load client while its clients are open.
     def hold(path, *arguments)
       run(path, *arguments) do |io|
         ready(io)
@@ -34,21 +20,21 @@ module Bench
       end
     end
 
-    # Returns net_load's figures and the server's CPU time an echo, for the median of slices of a
-    # quarter of a second: what disturbs one of them does not count.
-    def echoes(io, server, seconds)
-      slices = Array.new(seconds * 4) do
+    # Returns its figures ("messages=5 seconds=1.0") by name and the server's CPU time a message,
+    # for the median of slices of a quarter of a second: what disturbs one of them does not count.
+    def messages(io, server, seconds)
+      slices = Array.new((seconds * 4).ceil) do
         before_s = server.tree.cpu_s
         io.puts(0.25)
-        result = figures(io.gets.to_s, "echoes")
-        result.merge("cpu_us" => (server.tree.cpu_s - before_s) / result["echoes"] * 1e6)
+        result = figures(io.gets.to_s)
+        result.merge("cpu_us" => (server.tree.cpu_s - before_s) / result["messages"] * 1e6)
       end
       slices.sort_by { |slice| slice["cpu_us"] }[slices.size / 2]
     end
 
-    def figures(text, counted)
+    def figures(text)
       figures = text.scan(/(\w+)=([\d.]+)/).to_h { |name, value| [name, value.to_f] }
-      return figures if figures[counted]&.positive?
+      return figures if figures["messages"]&.positive?
 
       raise Problem, "the load client said: #{text}"
     end

@@ -3,7 +3,7 @@
  * as fast as it can. Started by bench/support as net_load KIND PORT CLIENTS BYTES with KIND plain,
  * lines (of 64 bytes), tls or udp, it opens its clients, makes one echo on each and prints
  * "ready". For each line of its input, a number of seconds, it makes echoes that long, awaits those
- * under way and prints "echoes=N seconds=S lost=N". It holds its clients until its input ends.
+ * under way and prints "messages=N seconds=S lost=N". It holds its clients until its input ends.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -136,7 +136,7 @@ static void make_echoes(double seconds, int datagram) {
     looked_s = now;
     look_for_lost(now);
   }
-  printf("echoes=%ld seconds=%.6f lost=%ld\n", echoes, now - begin_s, lost);
+  printf("messages=%ld seconds=%.6f lost=%ld\n", echoes, now - begin_s, lost);
   fflush(stdout);
 }
 

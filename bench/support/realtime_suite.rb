@@ -70,7 +70,12 @@ module Bench
         server&.stop
       end
 
-      def load(server, kind, *arguments) = [Setup.compiled("websocket_load"), kind, server.port, *arguments, 64]
+      def hold(server, count)
+        LoadClient.hold(Setup.compiled("websocket_load"), @kind, server.port, count, 64) do |clients|
+          sleep SETTLE_S
+          yield clients
+        end
+      end
     end
 
     # Messages that come back, to their sender or to all.
@@ -87,20 +92,13 @@ module Bench
 
       def measure(subject, settings)
         serve(subject) do |server|
-          run(server, [settings[:seconds] / 2, 1].max) { nil }
-          before_s = nil
-          result = run(server, settings[:seconds]) do
-            sleep SETTLE_S
-            before_s = server.tree.cpu_s
+          hold(server, @clients) do |clients|
+            LoadClient.messages(clients, server, [settings[:seconds] / 2, 1].max)
+            result = LoadClient.messages(clients, server, settings[:seconds])
+            { messages_per_s: result["messages"] / result["seconds"], cpu_us: result["cpu_us"], rss_mb: server.tree.rss_kb / 1024.0 }
           end
-          { messages_per_s: result["messages"] / result["seconds"], cpu_us: (server.tree.cpu_s - before_s) / result["messages"] * 1e6,
-            rss_mb: server.tree.rss_kb / 1024.0 }
         end
       end
-
-      private
-
-      def run(server, seconds, &block) = LoadClient.measure(*load(server, @kind, @clients, seconds), counted: "messages", &block)
     end
 
     # Sockets, event streams or cables that are left alone. The server had some before, so that what
@@ -127,15 +125,6 @@ module Bench
             { rss_kb_each: (server.tree.rss_kb - before_kb) / (@count - WARM_UP).to_f, rss_before_mb: before_kb / 1024.0,
               rss_mb: server.tree.rss_kb / 1024.0, cpu_ms: (server.tree.cpu_s - before_s) / seconds * 1e3 }
           end
-        end
-      end
-
-      private
-
-      def hold(server, count)
-        LoadClient.hold(*load(server, @kind, count, 0)) do
-          sleep SETTLE_S
-          yield
         end
       end
     end
@@ -169,6 +158,8 @@ module Bench
     def about(settings)
       ["#{Gyre::Units.count(settings[:rounds], 'round')} of #{settings[:seconds]} s, servers taking turns, a fresh process each time; " \
        "cells are medians (lowest–highest round).",
+       "The load client never sleeps, because the kernel would charge its wake-ups to the server that sends, and a client on another " \
+       "machine costs a server none. A figure is the median of slices of a quarter of a second.",
        "Messages are not compressed. C makes no checks. Action Cable pings each cable every three seconds.",
        "Falcon is left out where it needs most of a minute to open the sockets."]
     end
