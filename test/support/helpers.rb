@@ -6,6 +6,7 @@
 require "rbconfig"
 require "socket"
 require "tempfile"
+require "tmpdir"
 require_relative "warnings"
 
 module GyreTest
@@ -17,10 +18,13 @@ module GyreTest
     Output = Struct.new(:out, :err, :status)
 
     # Returns an unused port of 127.0.0.1, for TCP and UDP. The kernel gives connections higher
-    # ports, so no client takes it before its server does. Ignores Minitest's seed: runs beside each
-    # other need different ports.
+    # ports, so no client takes it before its server does. All tests on this machine count on in one
+    # file, so no other one takes it either.
     def self.free_port
-      port = Random.new.rand(15_000..30_000)
+      port = File.open(File.join(Dir.tmpdir, "gyre-test-port-#{Process.uid}"), "a+") do |file|
+        file.flock(File::LOCK_EX)
+        (15_000 + ((file.read.to_i + 1) % 15_000)).tap { |number| file.truncate(0) && file.write(number) }
+      end
       TCPServer.open("127.0.0.1", port, &:close)
       UDPSocket.open { |socket| socket.bind("127.0.0.1", port) }
       port
