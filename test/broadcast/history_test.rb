@@ -8,6 +8,7 @@ require "minitest/mock"
 require "gyre/broadcast"
 require "http/serving"
 require "support/redis_server"
+require "support/processes"
 require "web/cluster/clusters"
 
 class BroadcastHistoryTest < Minitest::Test
@@ -290,7 +291,7 @@ class BroadcastKeptTopicsTest < Minitest::Test
   def await_subscriptions(program, redis)
     clients = [connect(program)]
     first = greeted(clients.first)
-    Process.kill(:STOP, first)
+    GyreTest::Processes.stop(first)
     clients << connect(program).tap { |client| greeted(client) }
     Process.kill(:CONT, first)
     eventually { redis.call("PUBSUB", "NUMSUB", "gyre:broadcast").last == 2 }

@@ -19,6 +19,12 @@ module GyreTest
       true
     end
 
+    # Returns when it stands still: what it had asked the system for, as a connection, comes first.
+    def stop(pid)
+      Process.kill(:STOP, pid)
+      sleep 0.001 until File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] == "T"
+    end
+
     # Returns whether the process has a handler for it.
     def catches?(pid, signal)
       caught = File.read("/proc/#{pid}/status")[/^SigCgt:\s*(\h+)/, 1].hex

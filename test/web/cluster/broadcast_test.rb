@@ -98,7 +98,7 @@ class WebClusterBroadcastTest < Minitest::Test
   def test_a_worker_that_hangs_holds_up_no_others_and_loses_only_what_is_too_much
     broadcasting(3, "--worker-timeout", "300") do |peers, program|
       hung, *others = peers
-      Process.kill(:STOP, pid = @pids.fetch(hung))
+      GyreTest::Processes.stop(pid = @pids.fetch(hung))
       150.times do |index|
         others.first.text("long #{index}")
         others.each { |peer| assert_equal index, peer.message.to_i }

@@ -6,6 +6,7 @@
 
 require "test_helper"
 require "gyre"
+require "support/processes"
 require_relative "../serving"
 
 class WebClusterTurnsTest < Minitest::Test
@@ -30,7 +31,7 @@ class WebClusterTurnsTest < Minitest::Test
   def test_a_worker_with_far_fewer_connections_has_the_next_ones_and_one_that_stands_still_has_none
     serve("-w", "2", app: APP) do |program|
       still, other = workers(program)
-      Process.kill(:STOP, still)
+      GyreTest::Processes.stop(still)
       sockets = connect(program, 20)
       assert_equal({ other => 20 }, sockets.values.tally)
       Process.kill(:CONT, still)
