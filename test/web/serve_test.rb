@@ -180,9 +180,9 @@ class WebServeTest < Minitest::Test
     app = <<~'RUBY'
       run(lambda do |env|
         thread = Thread.current
-        Thread.new { sleep 0.05; thread.raise("for the server's thread") }
-        puts "waiting"
+        Thread.new { sleep 0.01 until $waiting; thread.raise("for the server's thread") }
         begin
+          $waiting = true
           sleep
         ensure
           puts "breaking off"

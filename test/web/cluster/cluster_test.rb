@@ -82,7 +82,7 @@ class WebClusterTest < Minitest::Test
       slow.close
       program.expect(/^Rolling restart: all workers run the new code$/)
       assert_empty before & cluster.pids("worker")
-      assert_equal [2, 1], [cluster.pids("worker").size, cluster.pids("mold").size]
+      cluster.await_one_mold_and(2)
     end
   end
 
@@ -247,8 +247,7 @@ class WebClusterTest < Minitest::Test
         send(name) { |index| $stdout.write("#{text} #{index} #{Process.pid}\n") }
       end
     RUBY
-    serve("-C", "gyre.rb", app: APP, files: { "gyre.rb" => config }) do |program|
-      cluster = Cluster.new(self, program)
+    cluster("-C", "gyre.rb", files: { "gyre.rb" => config }) do |cluster, program|
       mold, worker = cluster.pids("mold").first, cluster.pids("worker").first
       program.expect(/^start/)
       program.signal(:TERM)

@@ -41,6 +41,11 @@ module GyreTest
         test.eventually(what: "#{count} workers and a mold as children") { pids("mold").any? && pids("worker").size >= Integer(count) }
       end
 
+      # A restart may be done before a former mold has ended and a worker is the supervisor's child.
+      def await_one_mold_and(workers)
+        test.eventually(what: "one mold and #{workers} workers") { [pids("mold").size, pids("worker").size] == [1, workers] }
+      end
+
       def title(pid)
         File.read("/proc/#{pid}/cmdline").delete("\0").strip
       rescue SystemCallError

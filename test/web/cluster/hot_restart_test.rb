@@ -32,7 +32,7 @@ class WebClusterHotRestartTest < Minitest::Test
         program.expect(/Hot restart: (?!.*Hot restart).*#{reason}/m, :err)
         program.text(:err).clear
       end
-      assert_equal before, cluster.children.sort
+      eventually { cluster.children.sort == before }
       assert_equal "1", cluster.get.last
       configure(program, "")
       cluster.restart(:USR2, "Hot")
@@ -76,7 +76,7 @@ class WebClusterHotRestartTest < Minitest::Test
       cluster.restart(:USR2, "Hot")
       File.unlink(File.join(program.folder, "slow"))
       program.expect(/the mold \(process \d+\) does not end; it is killed/, :err)
-      eventually(what: "one mold") { cluster.pids("mold").size == 1 }
+      cluster.await_one_mold_and(1)
     end
   end
 
@@ -90,8 +90,8 @@ class WebClusterHotRestartTest < Minitest::Test
       program.expect(/^Rolling restart: it begins when the present one is over$/)
       program.signal(:USR2)
       program.expect(/^Hot restart: it begins when the present one is over$/)
-      File.write(File.join(program.folder, "released"), "")
       cluster.code = "2"
+      File.write(File.join(program.folder, "released"), "")
       program.expect(/^Rolling restart: all workers run the new code$.*^Hot restart: all workers run the new code$/m)
       assert_equal "2", cluster.get.last
       assert_equal 1, program.text(:out).scan("Rolling restart: all workers run the new code").size

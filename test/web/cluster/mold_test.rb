@@ -19,7 +19,8 @@ class WebClusterMoldTest < Minitest::Test
       File.unlink(File.join(program.folder, "hang"))
       cluster.code = "2"
       cluster.restart(:USR1, "Rolling")
-      assert_equal ["2", 1], [cluster.get.last, cluster.pids("mold").size]
+      assert_equal "2", cluster.get.last
+      cluster.await_one_mold_and(1)
     end
   end
 
@@ -31,7 +32,7 @@ class WebClusterMoldTest < Minitest::Test
       Process.kill(:KILL, worker)
       program.expect(/the mold \(process \d+\) did not fork a worker within #{limit_s} s; it is killed$/, :err)
       refute_equal worker, eventually { cluster.get.first }
-      eventually { cluster.pids("mold").size == 1 }
+      cluster.await_one_mold_and(1)
     end
   end
 
@@ -80,7 +81,8 @@ class WebClusterMoldTest < Minitest::Test
       assert_equal "1", cluster.get.last
       cluster.code = "3"
       cluster.restart(:USR1, "Rolling")
-      assert_equal ["3", 1], [cluster.get.last, eventually { cluster.pids("mold").then { |pids| pids.size if pids.one? } }]
+      assert_equal "3", cluster.get.last
+      cluster.await_one_mold_and(1)
     end
   end
 
