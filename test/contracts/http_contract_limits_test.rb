@@ -86,12 +86,11 @@ module HTTPLimitsContract
   end
 
   def test_a_body_may_be_slow_as_long_as_it_goes_on
-    serve(ECHO, limits: { read_timeout_s: 0.5, head_timeout_s: 0.5 }) do |served|
-      # More than once only where the machine stands still.
-      eventually(what: "a body that takes longer than either limit") do
+    within_limits(0.5, 2, 8, what: "a body that takes longer than either limit") do |limit_s|
+      serve(ECHO, limits: { read_timeout_s: limit_s, head_timeout_s: limit_s }) do |served|
         in_time? do
           client = connect(served).request("POST / HTTP/1.1", content_length: 5)
-          "hello".each_char { |byte| sleep(0.15) && client.write(byte) }
+          "hello".each_char { |byte| sleep(limit_s * 0.3) && client.write(byte) }
           client.response.body == "hello"
         end
       end
@@ -198,13 +197,12 @@ module HTTPLimitsContract
   end
 
   def test_a_client_that_reads_slowly_is_not_dropped
-    serve(->(_env) { [200, {}, ["x" * 6_000_000]] }, limits: { write_timeout_s: 0.5 }, buffers: 100_000) do |served|
-      # More than once only where the machine stands still.
-      eventually(what: "a response that takes longer than the limit") do
+    within_limits(0.5, 2, 8, what: "a response that takes longer than the limit") do |limit_s|
+      serve(->(_env) { [200, {}, ["x" * 6_000_000]] }, limits: { write_timeout_s: limit_s }, buffers: 100_000) do |served|
         in_time? do
           client = connect(served).request
           client.take_through("\r\n\r\n")
-          12.times { client.take(500_000) && sleep(0.05) }
+          12.times { client.take(500_000) && sleep(limit_s / 10.0) }
           client.get.status == 200
         end
       end

@@ -44,6 +44,12 @@ module GyreTest
       result
     end
 
+    # Yields a limit of time until the block is true, longer ones where the machine stands still for
+    # as long.
+    def within_limits(*limits_s, what:)
+      assert limits_s.any? { |limit_s| yield limit_s }, "#{what} did not come true within #{limits_s.last} s either"
+    end
+
     # How often an io was registered with the epoll of this process that watches it: the upper half
     # of what the kernel keeps for it.
     def registrations(io)
