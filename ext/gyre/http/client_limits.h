@@ -9,7 +9,7 @@
 enum gyre_http_client_step { GYRE_CLIENT_SENDS, GYRE_CLIENT_AWAITS_HEAD, GYRE_CLIENT_RECEIVES, GYRE_CLIENT_STEPS };
 
 struct gyre_http_client_limits {
-  int64_t ns[GYRE_CLIENT_STEPS], keep_ns; /* negative: none */
+  float ns[GYRE_CLIENT_STEPS], keep_ns; /* exact to a ten-millionth; negative: none */
   uint32_t header_bytes;
   uint16_t header_count;
 };

@@ -22,19 +22,20 @@
 struct client {
   VALUE transport, trailers;
   VALUE headers; /* packed, or nil */
-  struct gyre_http1_chunked chunks;
-  int64_t remaining; /* a body's with a length */
-  int64_t until_ns;  /* the request's end; negative: none */
+  union {
+    int64_t head_until_ns;
+    struct gyre_http1_chunked chunks;
+    int64_t remaining; /* of a body with a length */
+  };
+  int64_t until_ns; /* end of the request or of the idle time; negative: none */
   struct gyre_http_client_limits limits;
-  int64_t head_until_ns;
-  int64_t idle_ns;      /* start of the idle time */
-  uint64_t answered_at; /* bytes received before the response */
   uint32_t piece_bytes; /* of a body, read at once: doubles while the peer fills them */
   uint16_t status;
   uint8_t body; /* enum gyre_http1_reply_body */
   uint8_t method;
   bool over, keep_alive, used;
-  bool sent; /* the whole request was sent, so the next may follow */
+  bool answered; /* a byte of the response has come */
+  bool sent;     /* the whole request was sent, so the next may follow */
 };
 
 static void client_mark(void *opaque) {
@@ -77,7 +78,7 @@ static struct gyre_transport_object *await(struct client *client, struct gyre_tr
   unsigned wants = side->wants;
   const struct gyre_transport *transport = &object->transport;
   if (transport->operations->held && transport->operations->held(transport)) wants |= GYRE_WRITABLE;
-  const int64_t now_ns = gyre_socket_now(), limit_ns = client->limits.ns[step];
+  const int64_t now_ns = gyre_socket_now(), limit_ns = (int64_t)client->limits.ns[step];
   int64_t until_ns = limit_ns < 0                      ? INT64_MAX
                      : step == GYRE_CLIENT_AWAITS_HEAD ? client->head_until_ns
                                                        : now_ns + limit_ns;
@@ -103,6 +104,7 @@ static size_t receive(struct client *client, char **bytes, size_t most, enum gyr
       count = bytes ? gyre_transport_receive(transport, *bytes, most) : gyre_transport_fill(transport);
     if (count > 0 && gyre_transport_emptied(transport, (size_t)count, bytes ? most : GYRE_LENT_BYTES))
       gyre_socket_drained(object->io, transport->fd, GYRE_READABLE);
+    client->answered |= count > 0;
     if (count >= 0) return (size_t)count;
     if (count == GYRE_TRUNCATED && client->body != GYRE_REPLY_UNTIL_CLOSE) return 0; /* the length decides */
     if (count != -EAGAIN) gyre_transport_object_fail(object, (int)count, gyre_http_client_steps[step]);
@@ -216,10 +218,8 @@ static VALUE client_send(VALUE self, VALUE method, VALUE target, VALUE headers, 
   rb_hash_foreach(headers, append_field, (VALUE)&text);
   if (!NIL_P(body) && body != Qtrue) body = rb_str_new_frozen(StringValue(body));
   append_framing(&text, body, client->method);
-  struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
   client->until_ns = moment(until);
-  client->answered_at = object->transport.received_bytes;
-  client->over = client->keep_alive = false;
+  client->over = client->keep_alive = client->answered = false;
   client->sent = body != Qtrue;
   client->status = 0;
   client->body = GYRE_REPLY_NONE;
@@ -278,7 +278,7 @@ static VALUE client_receive_head(VALUE self) {
                                                client->limits.header_count};
   char *lent = NULL;
   size_t received = 0; /* into lent memory */
-  client->head_until_ns = gyre_socket_now() + client->limits.ns[GYRE_CLIENT_AWAITS_HEAD];
+  client->head_until_ns = gyre_socket_now() + (int64_t)client->limits.ns[GYRE_CLIENT_AWAITS_HEAD];
   gyre_http1_head_reset(&head, fields, FIELDS_LIMIT);
   for (;;) {
     struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
@@ -391,8 +391,7 @@ static VALUE client_is_ready(VALUE self) {
   struct client *client = get(self);
   struct gyre_transport *transport = gyre_transport_of(client->transport);
   if (!is_kept(client, transport)) return Qfalse;
-  if (client->limits.keep_ns >= 0 && client->idle_ns && gyre_socket_now() - client->idle_ns > client->limits.keep_ns)
-    return Qfalse;
+  if (client->until_ns >= 0 && gyre_socket_now() > client->until_ns) return Qfalse;
   char byte;
   return gyre_transport_receive(transport, &byte, 1) == -EAGAIN ? Qtrue : Qfalse;
 }
@@ -400,7 +399,7 @@ static VALUE client_is_ready(VALUE self) {
 /* Begins the idle time. False if no other request may begin. */
 static VALUE client_rest(VALUE self) {
   struct client *client = get(self);
-  client->idle_ns = client->limits.keep_ns < 0 ? 0 : gyre_socket_now();
+  client->until_ns = client->limits.keep_ns < 0 ? -1 : gyre_socket_now() + (int64_t)client->limits.keep_ns;
   client->headers = client->trailers = Qnil;
   return is_kept(client, gyre_transport_of(client->transport)) ? Qtrue : Qfalse;
 }
@@ -419,12 +418,7 @@ static VALUE client_trailers(VALUE self) { return get(self)->trailers; }
 static VALUE client_is_over(VALUE self) { return get(self)->over ? Qtrue : Qfalse; }
 static VALUE client_is_used(VALUE self) { return get(self)->used ? Qtrue : Qfalse; }
 static VALUE client_transport(VALUE self) { return get(self)->transport; }
-
-/* True if a byte of the response has come. */
-static VALUE client_is_answered(VALUE self) {
-  struct client *client = get(self);
-  return gyre_transport_of(client->transport)->received_bytes > client->answered_at ? Qtrue : Qfalse;
-}
+static VALUE client_is_answered(VALUE self) { return get(self)->answered ? Qtrue : Qfalse; }
 
 static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   struct client *client = rb_check_typeddata(self, &client_type);

@@ -110,7 +110,7 @@ static VALUE end_wait(VALUE argument) {
 static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre_wait **place, int64_t since_ns,
                                        enum gyre_http_client_step step) {
   struct gyre_http2_client *client = client_of(call);
-  const int64_t limit_ns = client->own.ns[step];
+  const int64_t limit_ns = (int64_t)client->own.ns[step];
   int64_t now_ns = gyre_socket_now(), left_ns = limit_ns < 0 ? INT64_MAX : since_ns + limit_ns - now_ns;
   bool whole = call->until_ns >= 0 && call->until_ns - now_ns < left_ns;
   if (whole) left_ns = call->until_ns - now_ns;
