@@ -71,7 +71,7 @@ class MemcachedPipelineTest < Minitest::Test
     define_method(:"test_what_is_held_back_by_#{home}_leaves_also_when_others_cannot_be_started") do
       within.call do
         server = @client.instance_variable_get(:@single)
-        command = @client.command(:set, "key", "held")
+        command = @client.instance_variable_get(:@commands).set("key", "held")
         assert_raises(KeyError) { Gyre::Memcached::Server.together([server]) { server.carry_out(command, :hold) && {}.fetch(:none) } }
         other = Gyre::Memcached::Client.new(@server.address)
         eventually { other.get("key") == "held" }

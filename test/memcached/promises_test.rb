@@ -120,7 +120,7 @@ class MemcachedPromisesTest < Minitest::Test
 
   def test_a_server_that_is_away_rejects_it
     promise = client("127.0.0.1:1", socket_failure_delay: nil).async.get("key")
-    assert_predicate promise, :rejected?
     assert_raises(Gyre::Memcached::NoServerError) { promise.wait }
+    assert_predicate promise, :rejected?
   end
 end

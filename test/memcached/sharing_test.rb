@@ -74,7 +74,8 @@ class MemcachedSharingTest < Minitest::Test
       client = client(server.address)
       with_jobs(jobs) do
         client.get("connect")
-        started, counter = [client.command(:get, "a"), client.command(:incr, "b")].map { |command| [command, client.start(command, :hold)] }
+        commands, held = %i[@commands @single].map { |name| client.instance_variable_get(name) }
+        started, counter = [commands.get("a"), commands.incr("b")].map { |command| [command, held.carry_out(command, :hold)] }
         assert_equal value_of("a"), in_a_child { client.finish(*started) }
         assert_includes in_a_child { client.finish(*counter) }, "incr at memcached #{server.address}: it was started before a fork"
         assert_equal value_of("a"), client.finish(*started)

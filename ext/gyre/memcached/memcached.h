@@ -100,7 +100,6 @@ struct gyre_memcached_reader {
   struct gyre_memcached_connection *connection;
   const struct gyre_memcached_call *call; /* NULL: waits for room */
   VALUE thread;
-  int64_t until_ns; /* by gyre_timers_now; -1: no limit */
 };
 
 /* Driven by threads without a loop. */
@@ -166,10 +165,8 @@ void gyre_memcached_connection_wake_threads(struct gyre_memcached_connection *co
 /* Drops the call's later replies. */
 void gyre_memcached_call_leave(struct gyre_memcached_call *call);
 
-/* memcached_threads.c: waits up to `timeout_ns` (-1: no limit) for the call's end, or with NULL for
- * room. */
-void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, const struct gyre_memcached_call *call,
-                                 int64_t timeout_ns);
+/* memcached_threads.c: waits for the call's end, or with NULL for room. */
+void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, const struct gyre_memcached_call *call);
 
 /* memcached_call.c */
 void gyre_memcached_call_init(struct gyre_memcached_call *call, VALUE server, enum gyre_memcached_kind kind,

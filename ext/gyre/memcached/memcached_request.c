@@ -70,12 +70,10 @@ static VALUE leave_loop(VALUE argument) {
   return Qnil;
 }
 
-/* Waits for the call's end, or with NULL for room; without a loop up to `timeout_ns` (-1: no
- * limit). */
-static void wait_until_over(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call,
-                            int64_t timeout_ns) {
+/* Waits for the call's end, or with NULL for room. */
+static void wait_until_over(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call) {
   if (!connection->scheduler) {
-    gyre_memcached_threads_wait(connection, call, timeout_ns);
+    gyre_memcached_threads_wait(connection, call);
     return;
   }
   struct loop_wait wait;
@@ -90,7 +88,7 @@ static void wait_until_over(struct gyre_memcached_connection *connection, struct
 
 void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection) {
   gyre_memcached_connection_send(connection, true);
-  wait_until_over(connection, NULL, -1);
+  wait_until_over(connection, NULL);
 }
 
 /* Takes the home's connection, with room. */
@@ -128,7 +126,7 @@ static VALUE request_body(VALUE argument) {
   gyre_memcached_connection_send(request->connection, alone);
   if (alone && request->connection->on_loop.linked)
     request->connection->scheduler->loop.expected = &request->connection->on_loop.busy;
-  if (request->call->outstanding) wait_until_over(request->connection, request->call, -1);
+  if (request->call->outstanding) wait_until_over(request->connection, request->call);
   return Qnil;
 }
 
@@ -208,30 +206,22 @@ VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
   return value;
 }
 
-/* Waits for a started call in its home, in a thread without a loop up to `timeout` seconds. Several
- * threads may wait; one's exception leaves the reply to others. True if the call is over. */
-static VALUE call_wait(VALUE self, VALUE timeout) {
+/* Waits for a started call in its home. */
+static VALUE call_value(VALUE self) {
   struct gyre_memcached_call *call = gyre_memcached_call_get(self);
   struct gyre_memcached_connection *connection = call->connection;
-  int64_t timeout_ns = gyre_duration_ns(timeout);
   if (call->outstanding && !gyre_memcached_connection_usable(connection)) {
     gyre_memcached_call_leave(call);
     call->failed = true;
     gyre_memcached_connection_forked(connection);
   }
-  if (!call->outstanding) return Qtrue;
-  if (connection->scheduler && connection->scheduler != gyre_socket_scheduler())
-    rb_raise(rb_eThreadError, "a call that a fiber has started can be waited for by fibers of its thread only");
-  if (call->wait) rb_raise(rb_eThreadError, "it is waited for already");
-  gyre_memcached_connection_send(connection, false);
-  if (call->outstanding) wait_until_over(connection, call, timeout_ns);
-  RB_GC_GUARD(self);
-  return call->outstanding ? Qfalse : Qtrue;
-}
-
-static VALUE call_value(VALUE self) {
-  (void)call_wait(self, Qnil);
-  VALUE value = result(gyre_memcached_call_get(self));
+  if (call->outstanding) {
+    if (call->wait || (connection->scheduler && connection->scheduler != gyre_socket_scheduler()))
+      rb_raise(rb_eThreadError, "another fiber or thread waits for the call");
+    gyre_memcached_connection_send(connection, false);
+  }
+  if (call->outstanding) wait_until_over(connection, call);
+  VALUE value = result(call);
   RB_GC_GUARD(self);
   return value;
 }
@@ -340,6 +330,5 @@ int gyre_memcached_put_line(struct gyre_memcached_request *request, const char *
 
 void gyre_init_memcached_request(void) {
   VALUE call_class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Memcached"), "Call", rb_cObject);
-  rb_define_method(call_class, "wait", call_wait, 1);
   rb_define_method(call_class, "value", call_value, 0);
 }

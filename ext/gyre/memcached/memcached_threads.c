@@ -17,25 +17,11 @@ static bool is_over(const struct gyre_memcached_reader *reader) {
   return gyre_memcached_is_over(reader->connection, reader->call);
 }
 
-/* -1: no limit. */
-static int64_t left_ns(int64_t until_ns) {
-  if (until_ns < 0) return -1;
-  int64_t left = until_ns - gyre_timers_now();
+/* For the next reply; -1: no limit. */
+static int64_t left_ns(const struct gyre_memcached_connection *connection) {
+  if (connection->timeout_ns < 0) return -1;
+  int64_t left = connection->moved_ns + connection->timeout_ns - gyre_timers_now();
   return left > 0 ? left : 0;
-}
-
-static int64_t reply_left_ns(const struct gyre_memcached_connection *connection) {
-  return connection->timeout_ns < 0 ? -1 : left_ns(connection->moved_ns + connection->timeout_ns);
-}
-
-static void sleep_in_list(struct gyre_memcached_reader *reader) {
-  if (gyre_list_empty(&reader->node)) gyre_list_append(&reader->connection->on_threads.sleeping, &reader->node);
-  if (reader->until_ns < 0) {
-    rb_thread_sleep_forever();
-    return;
-  }
-  int64_t ns = left_ns(reader->until_ns);
-  rb_thread_wait_for((struct timeval){.tv_sec = ns / 1000000000, .tv_usec = ns % 1000000000 / 1000 + 1});
 }
 
 /* Sends the rest and waits for bytes, unless libssl holds some. True if the caller must read. */
@@ -51,14 +37,13 @@ static bool wait_for_socket(const struct gyre_memcached_reader *reader) {
   }
   if (connection->failed) return false;
   bool held = gyre_transport_pending(transport);
-  int64_t timeout_ns = held ? 0 : reply_left_ns(connection), patience_ns = left_ns(reader->until_ns);
-  if (timeout_ns < 0 || (patience_ns >= 0 && patience_ns < timeout_ns)) timeout_ns = patience_ns;
+  int64_t timeout_ns = held ? 0 : left_ns(connection);
   if (reader->thread == rb_thread_main() && (timeout_ns < 0 || timeout_ns > TRAP_NS)) timeout_ns = TRAP_NS;
   if (!gyre_socket_is_open(connection->io, transport->fd)) {
     gyre_memcached_connection_fail(connection, GYRE_MEMCACHED_CLOSED);
   } else if (gyre_socket_wait(connection->io, transport->fd, events, timeout_ns) || held) {
     return !connection->failed;
-  } else if (reply_left_ns(connection) == 0) {
+  } else if (left_ns(connection) == 0) {
     gyre_memcached_connection_expire(connection);
   }
   return false;
@@ -70,13 +55,14 @@ static VALUE read_or_sleep(VALUE argument) {
   do {
     const struct gyre_memcached_reader *reading = connection->on_threads.reading;
     if (reading && reading->thread != reader->thread) { /* another thread reads */
-      sleep_in_list(reader);
+      if (gyre_list_empty(&reader->node)) gyre_list_append(&connection->on_threads.sleeping, &reader->node);
+      rb_thread_sleep_forever();
     } else {
       connection->on_threads.reading = reader;
       if (wait_for_socket(reader)) gyre_memcached_connection_read(connection);
       gyre_memcached_connection_wake_threads(connection);
     }
-  } while (!is_over(reader) && left_ns(reader->until_ns) != 0);
+  } while (!is_over(reader));
   return Qnil;
 }
 
@@ -91,16 +77,11 @@ static VALUE leave(VALUE argument) {
   return Qnil;
 }
 
-void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, const struct gyre_memcached_call *call,
-                                 int64_t timeout_ns) {
-  struct gyre_memcached_reader reader = {.connection = connection,
-                                         .call = call,
-                                         .thread = rb_thread_current(),
-                                         .until_ns = timeout_ns < 0 ? -1 : gyre_timers_now() + timeout_ns};
+void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, const struct gyre_memcached_call *call) {
+  struct gyre_memcached_reader reader = {.connection = connection, .call = call, .thread = rb_thread_current()};
   if (is_over(&reader)) return;
   if (!NIL_P(rb_fiber_scheduler_current())) {
-    VALUE timeout = timeout_ns < 0 ? Qnil : DBL2NUM((double)timeout_ns / 1e9);
-    rb_funcall(connection->self, rb_intern("wait_beside"), 2, call ? call->owner : Qnil, timeout);
+    rb_funcall(connection->self, rb_intern("wait_beside"), 1, call ? call->owner : Qnil);
     return;
   }
   gyre_list_init(&reader.node);
@@ -108,14 +89,14 @@ void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, c
 }
 
 /* Waits in a thread for the call, or (nil) for room. */
-static VALUE connection_wait(VALUE self, VALUE call, VALUE timeout) {
+static VALUE connection_wait(VALUE self, VALUE call) {
   const struct gyre_memcached_call *waited = NIL_P(call) ? NULL : gyre_memcached_call_get(call);
-  gyre_memcached_threads_wait(gyre_memcached_connection_get(self), waited, gyre_duration_ns(timeout));
+  gyre_memcached_threads_wait(gyre_memcached_connection_get(self), waited);
   RB_GC_GUARD(call);
   return Qnil;
 }
 
 void gyre_init_memcached_threads(void) {
   VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Memcached"), "Connection", rb_cObject);
-  rb_define_private_method(class, "wait", connection_wait, 2);
+  rb_define_private_method(class, "wait", connection_wait, 1);
 }

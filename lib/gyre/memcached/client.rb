@@ -250,16 +250,11 @@ module Gyre
         raise TypeError, "a memcached client cannot be frozen, nor given to another Ractor: make one there"
       end
 
-      def command(name, *arguments) = @commands.public_send(name, *arguments).keep
-
-      # `how`: :send, or :hold until other commands are sent.
-      def start(command, how) = server_of(command).carry_out(command, how)
-
       # Sends commands together and returns results; the block's value replaces an Error.
       def together(commands)
         calls = Server.together(@servers) do
           commands.map do |command|
-            start(command, :hold)
+            server_of(command).carry_out(command, :hold)
           rescue Error => error
             error
           end

@@ -29,8 +29,6 @@ module Gyre
 
     # Completes keys and serializes values; raises ArgumentError before any byte is sent.
     class Commands
-      ROUTING = { p_token: " P", l_token: " L" }.freeze
-      FORBIDDEN = /[\x00-\x20\x7F]/
       INTEGERS = (0..2**64 - 1).freeze
       MODES = { set: "", add: " ME", replace: " MR" }.freeze
       METADATA = { return_hit_status: " h", return_last_access: " l", return_ttl_remaining: " t", skip_lru_bump: " u" }.freeze
@@ -41,15 +39,15 @@ module Gyre
         @expiry = expiry
       end
 
-      def get(key, options = nil) = read(:get, key, wanted(options), options) { |reply| value_of(reply, options, missing(options)) }
+      def get(key, options = nil) = read(:get, key, wanted(options)) { |reply| value_of(reply, options, missing(options)) }
 
       def gat(key, ttl = nil, options = nil)
-        read(:gat, key, "#{wanted(options)} T#{@expiry.seconds(ttl)}", options) { |reply| value_of(reply, options, missing(options)) }
+        read(:gat, key, "#{wanted(options)} T#{@expiry.seconds(ttl)}") { |reply| value_of(reply, options, missing(options)) }
       end
 
       def touch(key, ttl = nil) = Command.new(:touch, :mg, @keys.full(key), " T#{@expiry.seconds(ttl)}", nil, 0, 0, true, :touched)
 
-      def get_cas(key, options = nil) = read(:get_cas, key, "#{wanted(options)} c", options) { |reply| [value_of(reply, options), reply.cas] }
+      def get_cas(key, options = nil) = read(:get_cas, key, "#{wanted(options)} c") { |reply| [value_of(reply, options), reply.cas] }
 
       def get_with_metadata(key, options = nil, name: :get_with_metadata)
         options ||= {}
@@ -57,7 +55,7 @@ module Gyre
         flags << " N#{@expiry.seconds(options[:vivify_ttl])}" if options[:vivify_ttl]
         flags << " R#{whole(:recache_ttl, options[:recache_ttl])}" if options[:recache_ttl]
         METADATA.each { |name, letter| flags << letter if options[name] }
-        command = read(name, key, flags, options) { |reply| metadata_of(reply, options) }
+        command = read(name, key, flags) { |reply| metadata_of(reply, options) }
         command.idempotent = !(options[:vivify_ttl] || options[:recache_ttl])
         command
       end
@@ -68,11 +66,11 @@ module Gyre
       def set_cas(key, value, cas, ttl = nil, options = nil) = store(:set, key, value, ttl, number(:cas, cas), options)
       def replace_cas(key, value, cas, ttl = nil, options = nil) = store(:replace, key, value, ttl, number(:cas, cas), options)
 
-      def append(key, value, options = nil) = extend_value(:append, "MA", key, value, options)
-      def prepend(key, value, options = nil) = extend_value(:prepend, "MP", key, value, options)
+      def append(key, value, _options = nil) = extend_value(:append, "MA", key, value)
+      def prepend(key, value, _options = nil) = extend_value(:prepend, "MP", key, value)
 
-      def incr(key, amount = 1, ttl = nil, default = nil, options = nil) = count(:incr, "MI", key, amount, ttl, default, options)
-      def decr(key, amount = 1, ttl = nil, default = nil, options = nil) = count(:decr, "MD", key, amount, ttl, default, options)
+      def incr(key, amount = 1, ttl = nil, default = nil, _options = nil) = count(:incr, "MI", key, amount, ttl, default)
+      def decr(key, amount = 1, ttl = nil, default = nil, _options = nil) = count(:decr, "MD", key, amount, ttl, default)
 
       def delete(key, options = nil) = delete_cas(key, 0, options)
 
@@ -85,10 +83,9 @@ module Gyre
         return "" unless options.is_a?(Hash)
         raise ArgumentError, "tombstone_ttl requires invalidate: true" if options[:tombstone_ttl] && !options[:invalidate]
 
-        flags = routing(options)
-        flags += " I" if options[:invalidate]
-        flags += " T#{@expiry.seconds(options[:tombstone_ttl])}" if options[:tombstone_ttl]
-        options[:drop_value] ? "#{flags} x" : flags
+        flags = options[:invalidate] ? +" I" : +""
+        flags << " T#{@expiry.seconds(options[:tombstone_ttl])}" if options[:tombstone_ttl]
+        options[:drop_value] ? flags << " x" : flags
       end
 
       def number(name, value)
@@ -107,24 +104,24 @@ module Gyre
 
       private
 
-      def read(name, key, flags, options, &result) = Command.new(name, :mg, @keys.full(key), "#{flags}#{routing(options)}", nil, 0, 0, true, result)
+      def read(name, key, flags, &result) = Command.new(name, :mg, @keys.full(key), flags, nil, 0, 0, true, result)
 
       def store(name, key, value, ttl, cas, options)
         full = @keys.full(key)
-        flags = " c#{MODES.fetch(name)}#{" C#{cas}" unless cas.nil? || cas.zero?}#{routing(options)}"
+        flags = " c#{MODES.fetch(name)}#{" C#{cas}" unless cas.nil? || cas.zero?}"
         bytes, value_flags = dump(full, value, options)
         idempotent = name != :add && (cas.nil? || cas.zero?)
         Command.new(name, :ms, full, flags, bytes, value_flags, @expiry.seconds(ttl), idempotent, :stored)
       end
 
-      def extend_value(name, mode, key, value, options)
-        Command.new(name, :ms, @keys.full(key), " #{mode}#{routing(options)}", value.to_s, 0, 0, false, :done)
+      def extend_value(name, mode, key, value)
+        Command.new(name, :ms, @keys.full(key), " #{mode}", value.to_s, 0, 0, false, :done)
       end
 
-      def count(name, mode, key, amount, ttl, default, options)
+      def count(name, mode, key, amount, ttl, default)
         amount = number(:amount, amount)
         default = number(:default, default)
-        flags = " v #{mode}#{" D#{amount}" if amount}#{routing(options)}"
+        flags = " v #{mode}#{" D#{amount}" if amount}"
         flags = "#{flags} N#{@expiry.seconds(ttl)} J#{default}" if default
         Command.new(name, :ma, @keys.full(key), flags, nil, 0, 0, false, :counted)
       end
@@ -156,21 +153,6 @@ module Gyre
         value.is_a?(String) ? Integer(value, 10) : Integer(value)
       rescue ArgumentError, TypeError, FloatDomainError
         raise ArgumentError, "#{name} must be an Integer, got #{value.inspect[0, 80]}"
-      end
-
-      # For proxies; memcached ignores them.
-      def routing(options)
-        return "" unless options.is_a?(Hash) && (options.key?(:p_token) || options.key?(:l_token))
-
-        ROUTING.map { |name, letter| token(name, letter, options[name]) }.join
-      end
-
-      def token(name, letter, value)
-        return if value.nil? || value == ""
-        raise ArgumentError, "#{name} must be a String, got #{value.class}" unless value.is_a?(String)
-        raise ArgumentError, "#{name} must not contain spaces or control characters" if value.match?(FORBIDDEN)
-
-        "#{letter}#{value}"
       end
     end
   end

@@ -36,7 +36,7 @@ module Gyre
     class Connection
       # Called by the extension in another library's scheduler, which may drop the fiber: a thread
       # reads instead.
-      def wait_beside(call, timeout_s) = Offload.call { wait(call, timeout_s) }
+      def wait_beside(call) = Offload.call { wait(call) }
     end
 
     class Server
