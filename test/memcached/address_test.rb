@@ -19,16 +19,16 @@ class MemcachedAddressTest < Minitest::Test
 
   def test_unix_sockets
     socket = Address.parse("/run/memcached.sock:4")
-    assert_equal ["/run/memcached.sock", 4, "/run/memcached.sock", true], [socket.path, socket.weight, socket.name, socket.unix?]
-    assert_equal "/run/memcached.sock", Address.parse("unix:///run/memcached.sock").path
-    refute_predicate Address.parse("localhost"), :unix?
+    assert_equal ["/run/memcached.sock", 4, "/run/memcached.sock"], [socket.endpoint.path, socket.weight, socket.name]
+    assert_equal "/run/memcached.sock", Address.parse("unix:///run/memcached.sock").endpoint.path
   end
 
   def test_a_uri_has_user_and_password_that_inspect_does_not_show
     address = Address.parse("memcached://me%40home:p+w%2F@example.com:33133")
-    assert_equal ["example.com", 33_133, "me@home", "p+w/"], [address.host, address.port, address.user, address.password]
+    assert_equal ["example.com", 33_133, "me@home", "p+w/"], [address.endpoint.host, address.endpoint.port, address.user, address.password]
     refute_includes address.inspect, "p+w"
     assert_equal ["example.com", 11_211, 1], fields("memcached://example.com")
+    assert_equal ["%zz", "ü"], Address.parse("memcached://%25zz:%C3%BC@example.com").to_a.last(2)
     ["me:secret@:11211", "me:my/secret@host", "me:@secret @host"].each do |rest|
       error = assert_raises(ArgumentError) { Address.parse("memcached://#{rest}") }
       refute_includes error.message, "secret"
@@ -53,7 +53,7 @@ class MemcachedAddressTest < Minitest::Test
   end
 
   def test_what_is_none_is_an_argument_error
-    ["a:b", "[]:1", "a:1:2:3", "/x:1:2", "a:0", "a:70000", "a:1:0", "unix://host/x", "memcached://", "a b"].each do |text|
+    ["a:b", "[]:1", "a:1:2:3", "/x:1:2", "a:0", "a:70000", "a:1:0", "unix://host/x", "memcached://", "a?backlog=1", "a b"].each do |text|
       assert_raises(ArgumentError, text) { Address.parse(text) }
     end
     [1, [1], { a: 1 }, [nil]].each { |servers| assert_raises(ArgumentError) { Address.list(servers) } }
@@ -61,5 +61,5 @@ class MemcachedAddressTest < Minitest::Test
 
   private
 
-  def fields(text) = Address.parse(text).then { |address| [address.host, address.port, address.weight] }
+  def fields(text) = Address.parse(text).then { |address| [address.endpoint.host, address.endpoint.port, address.weight] }
 end

@@ -2,17 +2,20 @@
 
 # Parses addresses of memcached servers in Dalli's forms. Called once by the client.
 
-require "uri"
+require "gyre/net/endpoint"
 
 module Gyre
   module Memcached
-    # `path`: a Unix socket's, then without a port.
-    Address = Struct.new(:host, :port, :path, :weight, :user, :password, keyword_init: true) do
+    Address = Struct.new(:endpoint, :weight, :user, :password) do
+      self::DEFAULT = "127.0.0.1:11211"
+      self::FORM = %r{\A(?:memcached://(?:(?<user>[^\s:/@]+)(?::(?<password>[^\s/@]*))?@)?)?
+                      (?<place>(?:unix://)?/[^\s:?]+|(?:\[[\h:.]+\]|[^\s:/?\[\]]+)(?::[1-9]\d*)?)(?::(?<weight>[1-9]\d*))?\z}x.freeze
+
       # Takes "host", "host:port:weight", "[::1]:11211", "/path:weight", "unix:///path",
       # "memcached://user:password@host:port", Arrays or comma-separated; nil: $MEMCACHE_SERVERS or
       # 127.0.0.1:11211.
       def self.list(servers)
-        servers = from_environment if servers.nil?
+        servers = [ENV["MEMCACHE_SERVERS"], self::DEFAULT].find { |text| text.to_s.strip != "" } if servers.nil?
         texts = Array(servers)
         unless (servers.is_a?(String) || servers.is_a?(Array)) && texts.all?(String)
           raise ArgumentError, "servers must be a String or an Array of Strings like 127.0.0.1:11211, got #{servers.inspect[0, 80]}"
@@ -30,67 +33,20 @@ module Gyre
                              "#{self::DEFAULT}"
       end
 
+      # The error hides a password.
       def self.parse(text)
-        return parse_uri(text) if text.start_with?("memcached://", "unix://")
-
-        match = self::FORM.match(text) || refuse(text)
-        if text.start_with?("/")
-          refuse(text) if match[:second]
-          return new(path: match[:name], weight: weight(match[:first], text)).freeze
-        end
-        new(host: match[:six] || match[:name], port: port(match[:first], text), weight: weight(match[:second], text)).freeze
+        parts = self::FORM.match(text) or
+          raise ArgumentError, "#{text.sub(%r{//.*@}m, "//…@").inspect[0, 120]} is not a server address; use host:port, host:port:weight, " \
+                               "/path/of/socket or memcached://host:port"
+        user, password = [parts[:user], parts[:password]].map { |part| part&.b&.gsub(/%(\h\h)/) { $1.hex.chr }&.force_encoding("UTF-8") }
+        new(Endpoint.parse(parts[:place], port: 11_211), (parts[:weight] || 1).to_i, user, password).freeze
       end
 
       # Decides keys' placement, like Dalli's server names.
-      def name = path || "#{host}:#{port}"
-
-      def unix? = !path.nil?
-
-      def inspect = "#<Gyre::Memcached::Address #{name}#{" weight=#{weight}" unless weight == 1}>"
+      def name = endpoint.path || "#{endpoint.host}:#{endpoint.port}"
       alias_method :to_s, :name
 
-      def self.from_environment
-        given = ENV.fetch("MEMCACHE_SERVERS", "")
-        given.strip.empty? ? self::DEFAULT : given
-      end
-
-      def self.parse_uri(text)
-        uri = URI.parse(text)
-        if uri.scheme == "unix"
-          refuse(text) unless uri.path.to_s.start_with?("/") && uri.host.to_s.empty?
-          return new(path: uri.path, weight: 1).freeze
-        end
-        refuse(text) if uri.hostname.to_s.empty?
-        decode = ->(part) { part && URI.decode_www_form_component(part.gsub("+", "%2B")) }
-        new(host: uri.hostname, port: uri.port || self::PORT, weight: 1, user: decode[uri.user], password: decode[uri.password]).freeze
-      rescue URI::InvalidURIError
-        refuse(text)
-      end
-
-      def self.port(digits, text)
-        port = digits ? Integer(digits, 10) : self::PORT
-        return port if port.between?(1, 65_535)
-
-        raise ArgumentError, "the port of server #{shown(text)} must be from 1 to 65535"
-      end
-
-      def self.weight(digits, text)
-        weight = digits ? Integer(digits, 10) : 1
-        return weight if weight.positive?
-
-        raise ArgumentError, "the weight of server #{shown(text)} must be at least 1"
-      end
-
-      def self.refuse(text)
-        raise ArgumentError, "#{shown(text)} is not a server address; use host:port, host:port:weight, /path/of/socket or memcached://host:port"
-      end
-
-      # Hides the password.
-      def self.shown(text) = text.sub(%r{//.*@}m, "//…@").inspect[0, 120]
+      def inspect = "#<Gyre::Memcached::Address #{name}#{" weight=#{weight}" unless weight == 1}>"
     end
-
-    Address::PORT = 11_211
-    Address::DEFAULT = "127.0.0.1:11211"
-    Address::FORM = /\A(?<name>\[(?<six>[\h:.]+)\]|[^:\[\]\s]+)(?::(?<first>\d+))?(?::(?<second>\d+))?\z/
   end
 end

@@ -187,17 +187,11 @@ module Gyre
       end
 
       def open
-        transport = Gyre.connect(target, tls: @options.tls, timeout_s: @options.connect_timeout_s)
+        transport = Gyre.connect(@address.endpoint, tls: @options.tls, timeout_s: @options.connect_timeout_s)
         log_in(transport) if @user
         opened = transport
       ensure
         transport&.abandon unless opened
-      end
-
-      def target
-        return "unix://#{@address.path}" if @address.unix?
-
-        "tcp://#{@address.host.include?(":") ? "[#{@address.host}]" : @address.host}:#{@address.port}"
       end
 
       # memcached -Y takes name and password as a first `set` (doc/protocol.txt, "Authentication").
