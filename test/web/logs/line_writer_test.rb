@@ -34,9 +34,11 @@ class WebLineWriterTest < Minitest::Test
 
   def test_lines_that_come_together_are_written_together_and_in_order
     writer = @gate.writer
+    writer.add("first\n")
+    @gate.taken.pop
     assert(%W[a\n b\n c\n].all? { |line| writer.add(line) })
+    @gate.open(2)
     assert_equal [:begun, "a\nb\nc\n", 0], @gate.taken.pop
-    @gate.open
     writer.close
   end
 

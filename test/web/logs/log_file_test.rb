@@ -109,7 +109,7 @@ class WebLogFileTest < Minitest::Test
           logs = [Gyre::Web::AccessLog.new("common", out: Gyre::Web::LogFile.new(path)), Gyre::Web::AccessLog.new("common", out: writer)]
           Gyre.run do
             2000.times { |index| logs.each { |log| log.call(ENVIRONMENT, 200 + number, index, 0.1) } }
-            logs.each(&:close)
+            logs.each { |log| await_lines(log) && log.close } # which waits for a second at most
           end
         ensure
           exit!(0)
@@ -206,8 +206,10 @@ class WebLogFileTest < Minitest::Test
 
   def written(log, status)
     log.call(ENVIRONMENT, status, 1, 0.1)
-    eventually { log.instance_variable_get(:@writer).empty? }
+    await_lines(log)
   end
+
+  def await_lines(log) = eventually { log.instance_variable_get(:@writer).empty? }
 
   def in_folder
     Dir.mktmpdir { |folder| yield File.join(folder, "access.log") }

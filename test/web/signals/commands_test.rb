@@ -9,7 +9,7 @@ require "gyre/web/signals/commands"
 
 class WebCommandsTest < Minitest::Test
   def setup
-    @commands = Gyre::Web::Commands.new(:one, :two, answer_s: 0.05)
+    @commands = commands(0.05)
     @events = Thread::Queue.new
   end
 
@@ -55,6 +55,8 @@ class WebCommandsTest < Minitest::Test
 
   # A hook at a server's end may wait for what it likes.
   def test_a_loop_that_runs_is_left_alone_although_nothing_takes_messages
+    @commands.close
+    @commands = commands(60)
     taking do
       @commands.watch(Thread.current, 0) { |event| @events << event }
       eventually { @commands.instance_variable_get(:@watches).none?(&:alive?) }
@@ -72,7 +74,7 @@ class WebCommandsTest < Minitest::Test
         raise
       end
     end.join
-    assert_equal %i[stuck stopped], Array.new(@events.size) { @events.pop }
+    assert_equal %i[stuck stopped], Array.new(@events.size) { @events.pop } - [:still] # the end may take longer
   end
 
   def test_it_reports_when_that_did_not_help
@@ -85,6 +87,8 @@ class WebCommandsTest < Minitest::Test
   end
 
   private
+
+  def commands(answer_s) = Gyre::Web::Commands.new(:one, :two, answer_s: answer_s)
 
   # Inside of Gyre.run, while messages are taken.
   def taking
