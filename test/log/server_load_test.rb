@@ -85,7 +85,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
       small.write(record(1, "x" * 1000)[-1])
       assert_equal "ack 1\n", small.gets, "a connection that holds little stays"
       eventually { !server.server.status[:paused] }
-      line = server.lines.find { |line| line.start_with?("gyre") }
+      line = eventually { server.lines.find { |line| line.start_with?("gyre") } }
       assert_match(/\Agyre\|warn\|127\.0\.0\.1:\d+: messages that have not ended take too much memory/, line)
       [small, late, *many].each(&:close)
     end
