@@ -12,6 +12,7 @@ require_relative "../test/conformance/verdict"
 # How the files are run, and what is printed about it.
 module GyreConformance
   FILE_LIMIT_S = 300 # some 20 s on an idle machine; what hangs is named
+  TIMEOUT_SCALE = "12" # of the 10 s that the tests give to programs
 
   module_function
 
@@ -39,7 +40,7 @@ module GyreConformance
     File.write(results, "")
     command = ["timeout", "--kill-after=5", FILE_LIMIT_S.to_s, RbConfig.ruby, "-W:no-experimental",
                File.join(GyreBuild.root, "test/conformance/runner.rb"), source, results, file]
-    system({ "GYRE_BACKEND" => backend, "RUBYOPT" => nil }, *command, in: File::NULL, out: log, err: %i[child out])
+    system({ "GYRE_BACKEND" => backend, "RUBYOPT" => nil, "RUBY_TEST_TIMEOUT_SCALE" => TIMEOUT_SCALE }, *command, in: File::NULL, out: log, err: %i[child out])
     failed_before = verdict.failed
     verdict.add(File.basename(file), File.readlines(results, chomp: true), ending($?))
     puts File.read(log) if verdict.failed > failed_before

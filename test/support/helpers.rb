@@ -50,6 +50,15 @@ module GyreTest
       assert limits_s.any? { |limit_s| yield limit_s }, "#{what} did not come true within #{limits_s.last} s either"
     end
 
+    # Takes what a program prints, and runs it again by the block where the machine stood still: at
+    # some time it takes less than its parts would take one after the other.
+    def assert_at_once(pattern, out, one_by_one_s)
+      eventually(within_s: 60, what: "an output with less than #{one_by_one_s} s") do
+        assert_match pattern, out
+        Float(out[pattern, 1]) < one_by_one_s || !(out = yield)
+      end
+    end
+
     # How often an io was registered with the epoll of this process that watches it: the upper half
     # of what the kernel keeps for it.
     def registrations(io)
