@@ -187,8 +187,8 @@ static VALUE websocket_offer(VALUE self, VALUE frame) {
 }
 
 /* Fetches the memory of the sockets that come next, during the system calls of those before: with
- * 10,000 sockets it is in no cache. */
-static void fetch_ahead(VALUE class, VALUE subscribers, long place) {
+ * 10,000 sockets it is in no cache. GCC drops calls of a function that does nothing else. */
+__attribute__((always_inline)) static inline void fetch_ahead(VALUE class, VALUE subscribers, long place) {
   VALUE near = rb_ary_entry(subscribers, place + 2), far = rb_ary_entry(subscribers, place + 4);
   __builtin_prefetch((const void *)rb_ary_entry(subscribers, place + 6));
   for (size_t i = 0; rb_class_of(far) == class && i < sizeof(struct gyre_websocket); i += 64)
@@ -208,7 +208,7 @@ static VALUE websocket_deliver_all(VALUE class, VALUE message, VALUE subscribers
   for (long i = 0; i < RARRAY_LEN(subscribers); i++) {
     VALUE subscriber = RARRAY_AREF(subscribers, i), result;
     fetch_ahead(class, subscribers, i);
-    if (rb_obj_class(subscriber) == class) { /* maybe extended by the program */
+    if (rb_class_of(subscriber) == class || rb_obj_class(subscriber) == class) { /* maybe extended by the program */
       unsigned its_bits = websocket_get(subscriber)->compression.sent_bits;
       if (NIL_P(frame) || its_bits != bits)
         frame = rb_funcall(message, rb_intern("frame"), 1, UINT2NUM(bits = its_bits));
