@@ -136,7 +136,7 @@ class LogFaultsTest < Minitest::Test
 
   def test_7_what_the_client_takes_for_stored_survives_a_kill_of_the_server
     theirs, ours = both do |peer|
-      server = log_server(peer, { "interval" => 30 })
+      server = log_server(peer, { "interval" => 3600 })
       client = run_client(peer, server.folder, <<~'RUBY', server.port)
         client = new_client(ARGV[0])
         100.times { |number| client.log("info", "message #{number}") }

@@ -6,7 +6,8 @@
 module GyreTest
   # A snapshot of what the process holds.
   class LeakCheck
-    MOMENT_S = 2.0
+    # A child process or a thread that ends needs its turn on a busy machine.
+    MOMENT_S = 30.0
     # Looks in that time, at least: the machine may have stood still.
     LOOKS = 50
     # Kept on purpose for the process's life: the threads of Timeout and of Gyre::Offload, the

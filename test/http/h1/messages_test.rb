@@ -281,7 +281,7 @@ module HTTP1Messages
       "PUT /b HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n" => ["PUT", "/b", "HTTP/1.1", 413],
       "PUT /t HTTP/1.1\r\n" => ["PUT", "/t", "HTTP/1.1", 408], "" => [nil, nil, nil, 408]
     }
-    limits = { request_line_bytes_limit: 80, header_bytes_limit: 200, body_bytes_limit: 8, head_timeout_s: 0.05, first_byte_timeout_s: 0.05 }
+    limits = { request_line_bytes_limit: 80, header_bytes_limit: 200, body_bytes_limit: 8, head_timeout_s: 0.5, first_byte_timeout_s: 0.5 }
     serve(->(_env) { [200, {}, []] }, limits: limits, log_accesses: true) do |served|
       responses = heads.keys.map { |head| connect(served).write(head).response }
       eventually { served.accesses.size == heads.size }
