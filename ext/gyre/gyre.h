@@ -18,6 +18,12 @@ extern VALUE gyre_mGyre;
 #define GYRE_TYPE(variable, name, mark, free, size, type_flags)                                                        \
   static const rb_data_type_t variable = {name, {mark, free, size}, NULL, NULL, type_flags}
 
+/* Marks objects for the collector, which then leaves them at their addresses. */
+static inline void gyre_mark(const VALUE *objects, size_t count) {
+  for (size_t i = 0; i < count; i++) rb_gc_mark(objects[i]);
+}
+#define GYRE_MARK(...) gyre_mark((const VALUE[]){__VA_ARGS__}, sizeof((const VALUE[]){__VA_ARGS__}) / sizeof(VALUE))
+
 /* Keeps the object alive, at its address. Classes that C has defined are kept by Ruby. */
 static inline VALUE gyre_kept(VALUE object) {
   rb_gc_register_mark_object(object);

@@ -23,8 +23,7 @@ struct gyre_selector_entry {
 
 static void selector_mark(void *opaque) {
   struct gyre_selector *selector = opaque;
-  rb_gc_mark(selector->loop_fiber);
-  rb_gc_mark(selector->thread);
+  GYRE_MARK(selector->loop_fiber, selector->thread);
   GYRE_EACH(struct gyre_selector_entry, entry, &selector->ready, node) rb_gc_mark(entry->fiber);
   GYRE_EACH(struct gyre_selector_entry, entry, &selector->due, node) rb_gc_mark(entry->fiber);
   GYRE_EACH(struct gyre_selector_wait, wait, &selector->waiting, node) rb_gc_mark(wait->fiber);

@@ -33,8 +33,7 @@ struct forwarder {
 
 static void forwarder_mark(void *opaque) {
   const struct forwarder *forwarder = opaque;
-  rb_gc_mark(forwarder->random);
-  rb_gc_mark(forwarder->self); /* pinned: C keeps its address */
+  GYRE_MARK(forwarder->random, forwarder->self); /* pinned: C keeps its address */
   for (int i = 0; i < PLACES && forwarder->taken; i++) rb_gc_mark(forwarder->places[i].transaction);
 }
 
@@ -49,10 +48,6 @@ static void give_back(struct forwarder *forwarder, struct place *place, const ch
   forwarder->taken--;
   gyre_dns_receiver_answer(transaction, reply, length);
   RB_GC_GUARD(transaction);
-}
-
-static void mark_client(struct gyre_client *client) {
-  rb_gc_mark(GYRE_CONTAINER(client, struct forwarder, client)->self);
 }
 
 static void close_client(struct gyre_client *client) {
@@ -132,7 +127,7 @@ static VALUE forwarder_allocate(VALUE class) {
   VALUE self = TypedData_Make_Struct(class, struct forwarder, &forwarder_type, forwarder);
   forwarder->self = self;
   forwarder->random = Qnil;
-  forwarder->client = (struct gyre_client){.mark = mark_client, .closing = close_client, .forked = close_client};
+  forwarder->client = (struct gyre_client){.self = forwarder->self, .closing = close_client, .forked = close_client};
   forwarder->watch.fd = forwarder->fd = -1;
   forwarder->watch.ready = on_readable;
   forwarder->tick.fire = on_tick;

@@ -30,11 +30,8 @@ struct receiver {
 
 static void receiver_mark(void *opaque) {
   const struct receiver *receiver = opaque;
-  rb_gc_mark(receiver->self); /* pinned: C keeps its address */
-  rb_gc_mark(receiver->io);
-  rb_gc_mark(receiver->responder);
-  rb_gc_mark(receiver->log);
-  rb_gc_mark(receiver->pending);
+  GYRE_MARK(receiver->self, receiver->io, receiver->responder, receiver->log,
+            receiver->pending); /* pinned: C keeps its address */
 }
 
 static void receiver_free(void *opaque) {
@@ -216,10 +213,6 @@ static void on_readable(struct gyre_loop *loop, struct gyre_watch *watch, unsign
   if (state) rb_jump_tag(state);
 }
 
-static void mark_client(struct gyre_client *client) {
-  rb_gc_mark(GYRE_CONTAINER(client, struct receiver, client)->self);
-}
-
 /* Sends pending responses. */
 static void stop_client(struct gyre_client *client) {
   struct receiver *receiver = GYRE_CONTAINER(client, struct receiver, client);
@@ -238,7 +231,7 @@ static VALUE receiver_allocate(VALUE class) {
   struct receiver *receiver;
   VALUE self = TypedData_Make_Struct(class, struct receiver, &receiver_type, receiver);
   receiver->self = self;
-  receiver->client = (struct gyre_client){.mark = mark_client, .closing = stop_client, .forked = stop_client};
+  receiver->client = (struct gyre_client){.self = self, .closing = stop_client, .forked = stop_client};
   receiver->io = receiver->responder = receiver->log = receiver->pending = Qnil;
   receiver->watch.fd = receiver->fd = -1;
   receiver->watch.ready = on_readable;

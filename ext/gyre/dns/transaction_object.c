@@ -35,10 +35,7 @@ static VALUE transaction_class;
 
 static void transaction_mark(void *opaque) {
   const struct transaction *transaction = opaque;
-  rb_gc_mark(transaction->rules);
-  rb_gc_mark(transaction->bytes);
-  rb_gc_mark(transaction->receiver);
-  rb_gc_mark(transaction->name);
+  GYRE_MARK(transaction->rules, transaction->bytes, transaction->receiver, transaction->name);
 }
 
 GYRE_TYPE(transaction_type, "Gyre::DNS::Transaction", transaction_mark, RUBY_DEFAULT_FREE, NULL,

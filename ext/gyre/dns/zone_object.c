@@ -78,8 +78,7 @@ static VALUE zone_finish(VALUE self) {
 
 static void responder_mark(void *opaque) {
   const struct gyre_dns_responder_object *object = opaque;
-  rb_gc_mark(object->zones);
-  rb_gc_mark(object->rules);
+  GYRE_MARK(object->zones, object->rules);
 }
 
 static void responder_free(void *opaque) {

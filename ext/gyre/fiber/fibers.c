@@ -235,8 +235,7 @@ void gyre_yield_if_due(struct gyre_scheduler *scheduler) {
 /* Pins fibers, whose addresses are keys and on C stacks. A wait's other objects are on its fiber's
  * stack. */
 void gyre_fibers_mark(struct gyre_scheduler *scheduler) {
-  rb_gc_mark(scheduler->thread);
-  rb_gc_mark(scheduler->drivers.fiber);
+  GYRE_MARK(scheduler->thread, scheduler->drivers.fiber);
   GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.foreign, foreign_node) rb_gc_mark(parked->fiber);
   gyre_workers_mark(scheduler);
   gyre_interrupts_mark(scheduler);

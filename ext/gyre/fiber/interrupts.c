@@ -339,8 +339,7 @@ void gyre_interrupts_mark(struct gyre_scheduler *scheduler) {
   for (int i = 0; (list = all(scheduler, i)); i++) {
     GYRE_EACH(struct gyre_interrupt, interrupt, list, node) {
       if (list == &scheduler->interrupts.held && !NIL_P(interrupt->id)) continue;
-      rb_gc_mark(interrupt->fiber);
-      rb_gc_mark(interrupt->exception);
+      GYRE_MARK(interrupt->fiber, interrupt->exception);
     }
   }
 }

@@ -16,7 +16,7 @@ static void scheduler_mark(void *opaque) {
   rb_gc_mark(scheduler->self); /* pinned: C keeps its address */
   gyre_fibers_mark(scheduler);
   gyre_block_mark(scheduler);
-  GYRE_EACH(struct gyre_client, client, &scheduler->clients, node) { client->mark(client); }
+  GYRE_EACH(struct gyre_client, client, &scheduler->clients, node) rb_gc_mark(client->self);
 }
 
 static void scheduler_free(void *opaque) {

@@ -177,7 +177,7 @@ struct gyre_client {
   struct gyre_list node;
   bool due;       /* to be notified */
   unsigned forks; /* set by clients that compare it with gyre_forks; a daemon's becomes its own */
-  void (*mark)(struct gyre_client *client);
+  VALUE self;     /* marked while it is in the list */
   void (*closing)(struct gyre_client *client); /* the loop will close */
   void (*forked)(struct gyre_client *client);  /* a child process reopened the loop */
   void (*moved)(struct gyre_client *client);   /* the same; or NULL */

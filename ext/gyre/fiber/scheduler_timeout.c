@@ -27,9 +27,7 @@ static VALUE timeout_class, never;
 static void timeout_mark(void *opaque) {
   struct timeout *timeout = opaque;
   for (int i = 0; i < timeout->count; i++) rb_gc_mark(timeout->arguments[i]);
-  rb_gc_mark(timeout->id);
-  rb_gc_mark(timeout->duration);
-  rb_gc_mark(timeout->exception);
+  GYRE_MARK(timeout->id, timeout->duration, timeout->exception);
 }
 
 /* The exception's constructor may wait, and the block may end meanwhile. */

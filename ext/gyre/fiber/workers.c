@@ -434,8 +434,7 @@ static void mark_workers(struct gyre_list *list, bool busy) {
   GYRE_EACH(struct gyre_worker, worker, list, node) {
     rb_gc_mark(worker->fiber);
     if (!busy) continue;
-    rb_gc_mark(worker->argument);
-    rb_gc_mark(worker->storage);
+    GYRE_MARK(worker->argument, worker->storage);
   }
 }
 

@@ -16,16 +16,9 @@ static void acceptor_mark(void *opaque) {
   struct gyre_http_acceptor *acceptor = opaque;
   rb_gc_mark(acceptor->self);
   if (acceptor->scheduler) rb_gc_mark(acceptor->scheduler->self);
-  rb_gc_mark(acceptor->sockets);
-  rb_gc_mark(acceptor->contexts);
-  rb_gc_mark(acceptor->handler);
-  rb_gc_mark(acceptor->env.template);
-  rb_gc_mark(acceptor->env.usual.server_name);
-  rb_gc_mark(acceptor->env.usual.server_port);
-  rb_gc_mark(acceptor->env.usual.remote);
-  rb_gc_mark(acceptor->thread_calls.object);
-  rb_gc_mark(acceptor->upgraded);
-  rb_gc_mark(acceptor->exempt);
+  GYRE_MARK(acceptor->sockets, acceptor->contexts, acceptor->handler, acceptor->env.template,
+            acceptor->env.usual.server_name, acceptor->env.usual.server_port, acceptor->env.usual.remote,
+            acceptor->thread_calls.object, acceptor->upgraded, acceptor->exempt);
   /* Idle connections hold no marked object. */
   GYRE_EACH(struct gyre_http_exchange, exchange, &acceptor->exchanges.active, node) {
     rb_gc_mark(exchange->handle);
@@ -58,10 +51,6 @@ static size_t acceptor_size(const void *opaque) {
 }
 
 GYRE_TYPE(acceptor_type, "Gyre::HTTP::NativeAcceptor", acceptor_mark, acceptor_free, acceptor_size, 0);
-
-static void mark_client(struct gyre_client *client) {
-  rb_gc_mark(GYRE_CONTAINER(client, struct gyre_http_acceptor, client)->self);
-}
 
 static struct gyre_http_acceptor *acceptor_get(VALUE self) {
   struct gyre_http_acceptor *acceptor = rb_check_typeddata(self, &acceptor_type);
@@ -367,7 +356,7 @@ static VALUE acceptor_start(VALUE self) {
   struct gyre_scheduler *scheduler = acceptor->scheduler = gyre_scheduler_current();
   gyre_thread_check(scheduler);
   gyre_list_append(&scheduler->clients, &acceptor->client.node);
-  acceptor->client.mark = mark_client;
+  acceptor->client.self = self;
   acceptor->client.closing = closing;
   acceptor->client.forked = forked;
   gyre_list_append(&scheduler->keepers, &acceptor->keeper);

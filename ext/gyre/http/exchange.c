@@ -15,11 +15,8 @@
 static size_t largest; /* the versions' largest struct */
 
 void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange) {
-  rb_gc_mark(exchange->fiber);
-  rb_gc_mark(exchange->env);
-  rb_gc_mark(exchange->trailers);
-  rb_gc_mark(exchange->departure.promise);
-  rb_gc_mark(exchange->response_trailers);
+  GYRE_MARK(exchange->fiber, exchange->env, exchange->trailers, exchange->departure.promise,
+            exchange->response_trailers);
 }
 
 static void handle_mark(void *opaque) {

@@ -12,14 +12,11 @@ static VALUE thread_error;
 
 static void keyed_mark(void *opaque) {
   struct gyre_keyed *keyed = opaque;
-  rb_gc_mark(keyed->self); /* pinned: C keeps its address */
-  rb_gc_mark(keyed->backend);
-  rb_gc_mark(keyed->thread);
+  GYRE_MARK(keyed->self, keyed->backend, keyed->thread); /* pinned: C keeps its address */
   if (keyed->scheduler) rb_gc_mark(keyed->scheduler->self);
   for (size_t i = 0; i < keyed->count; i++) {
     struct gyre_keyed_event *event = &keyed->events[(keyed->first + i) & (keyed->capacity - 1)];
-    rb_gc_mark(event->key);
-    rb_gc_mark(event->helper);
+    GYRE_MARK(event->key, event->helper);
   }
   gyre_keyed_watches_mark(keyed);
 }
@@ -46,10 +43,6 @@ GYRE_TYPE(keyed_type, "Gyre::Loop", keyed_mark, keyed_free, keyed_size, 0);
 
 struct gyre_keyed *gyre_keyed_get(VALUE self) {
   return rb_check_typeddata(self, &keyed_type);
-}
-
-static void mark_client(struct gyre_client *client) {
-  rb_gc_mark(GYRE_CONTAINER(client, struct gyre_keyed, client)->self);
 }
 
 static void leave_scheduler(struct gyre_keyed *keyed) {
@@ -113,8 +106,8 @@ static VALUE keyed_allocate(VALUE class) {
   VALUE self = TypedData_Make_Struct(class, struct gyre_keyed, &keyed_type, keyed);
   keyed->self = self;
   keyed->backend = keyed->thread = keyed->equality = Qnil;
-  keyed->client = (struct gyre_client){
-      .forks = gyre_forks, .mark = mark_client, .closing = closing, .forked = forked, .moved = moved};
+  keyed->client =
+      (struct gyre_client){.forks = gyre_forks, .self = self, .closing = closing, .forked = forked, .moved = moved};
   gyre_list_init(&keyed->client.node);
   gyre_list_init(&keyed->waiters);
   gyre_list_init(&keyed->own.unverified.watches);

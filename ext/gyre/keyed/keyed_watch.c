@@ -120,11 +120,7 @@ static struct gyre_keyed_watch *of_node(struct gyre_list *node) {
 void gyre_keyed_watches_mark(struct gyre_keyed *keyed) {
   rb_gc_mark(keyed->equality);
   for (int state = GYRE_KEYED_ACTIVE; state < GYRE_KEYED_ENDING; state++) {
-    EACH(watch, &keyed->lists[state]) {
-      rb_gc_mark(watch->key);
-      rb_gc_mark(watch->io);
-      rb_gc_mark(watch->helper);
-    }
+    EACH(watch, &keyed->lists[state]) { GYRE_MARK(watch->key, watch->io, watch->helper); }
   }
 }
 

@@ -58,9 +58,7 @@ struct outbox {
 
 static void outbox_mark(void *opaque) {
   struct outbox *outbox = opaque;
-  rb_gc_mark(outbox->service);
-  rb_gc_mark(outbox->batch); /* pins: bytes points into it */
-  rb_gc_mark(outbox->batches);
+  GYRE_MARK(outbox->service, outbox->batch, outbox->batches); /* pins: bytes points into it */
 }
 
 static size_t outbox_size(const void *opaque) { return sizeof(struct outbox); }

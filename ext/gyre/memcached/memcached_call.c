@@ -20,11 +20,7 @@ void gyre_memcached_call_init(struct gyre_memcached_call *call, VALUE server, en
 
 static void call_mark(void *opaque) {
   const struct gyre_memcached_call *call = opaque;
-  rb_gc_mark(call->server);
-  rb_gc_mark(call->value);
-  rb_gc_mark(call->keys);
-  rb_gc_mark(call->coded);
-  rb_gc_mark(call->error);
+  GYRE_MARK(call->server, call->value, call->keys, call->coded, call->error);
   if (call->connection) rb_gc_mark(call->connection->self);
 }
 

@@ -26,11 +26,8 @@ static struct gyre_memcached_entry *entry_at(const struct gyre_memcached_connect
 
 static void connection_mark(void *opaque) {
   const struct gyre_memcached_connection *connection = opaque;
-  rb_gc_mark(connection->self); /* pinned: C keeps its address */
-  rb_gc_mark(connection->transport_object);
-  rb_gc_mark(connection->io);
-  rb_gc_mark(connection->scheduler_object);
-  rb_gc_mark(connection->name);
+  GYRE_MARK(connection->self, connection->transport_object, connection->io, connection->scheduler_object,
+            connection->name); /* pinned: C keeps its address */
   VALUE last = Qnil;
   if (connection->on_loop.client.forks != gyre_forks) return; /* a child lacks other threads' stacks */
   for (uint64_t number = connection->pipeline.head; number != connection->pipeline.tail; number++) {
@@ -160,10 +157,6 @@ static void on_time(struct gyre_timer *timer, void *context) {
     }
   }
   (void)arm(connection, now_ns);
-}
-
-static void mark_client(struct gyre_client *client) {
-  rb_gc_mark(GYRE_CONTAINER(client, struct gyre_memcached_connection, on_loop.client)->self);
 }
 
 static void on_closing(struct gyre_client *client) {
@@ -544,7 +537,7 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
   connection->on_loop.timer.fire = on_time;
   connection->on_loop.closing.run = on_foreign_close;
   connection->on_loop.client =
-      (struct gyre_client){.forks = gyre_forks, .mark = mark_client, .closing = on_closing, .forked = on_fork};
+      (struct gyre_client){.forks = gyre_forks, .self = self, .closing = on_closing, .forked = on_fork};
   gyre_list_init(&connection->on_loop.client.node);
   gyre_deferred_send_init(&connection->on_loop.sends, connection->transport, connection->io);
   connection->on_loop.sends.sending = on_deferred_sending;

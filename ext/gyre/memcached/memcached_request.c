@@ -12,10 +12,7 @@
 
 static void server_mark(void *opaque) {
   const struct gyre_memcached_server *server = opaque;
-  rb_gc_mark(server->connections);
-  rb_gc_mark(server->keys);
-  rb_gc_mark(server->prefix);
-  rb_gc_mark(server->values);
+  GYRE_MARK(server->connections, server->keys, server->prefix, server->values);
 }
 
 GYRE_TYPE(server_type, "Gyre::Memcached::Server", server_mark, RUBY_TYPED_DEFAULT_FREE, NULL,

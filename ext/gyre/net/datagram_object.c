@@ -35,9 +35,7 @@ static VALUE datagram_class, packet_class;
 
 static void object_mark(void *opaque) {
   struct object *object = opaque;
-  rb_gc_mark(object->io);
-  rb_gc_mark(object->name);
-  rb_gc_mark(object->listener);
+  GYRE_MARK(object->io, object->name, object->listener);
   for (int i = object->next; i < object->next + object->count; i++) rb_gc_mark(object->received[i]);
 }
 
@@ -69,8 +67,7 @@ static VALUE object_allocate(VALUE class) {
 
 static void packet_mark(void *opaque) {
   struct packet *packet = opaque;
-  rb_gc_mark(packet->bytes);
-  rb_gc_mark(packet->socket);
+  GYRE_MARK(packet->bytes, packet->socket);
 }
 
 static size_t packet_size(const void *opaque) {

@@ -32,10 +32,6 @@ static void ready_to_send(struct gyre_loop *loop, struct gyre_watch *watch, unsi
   send_on(GYRE_CONTAINER(watch, struct gyre_deferred_send, watch));
 }
 
-static void mark(struct gyre_client *client) {
-  rb_gc_mark(GYRE_CONTAINER(client, struct gyre_deferred_send, client)->owner);
-}
-
 static void closing(struct gyre_client *client) {
   gyre_deferred_send_stop(GYRE_CONTAINER(client, struct gyre_deferred_send, client));
 }
@@ -48,7 +44,7 @@ void gyre_deferred_send_init(struct gyre_deferred_send *sends, struct gyre_trans
   *sends = (struct gyre_deferred_send){
       .transport = transport,
       .io = io,
-      .client = {.mark = mark, .closing = closing, .forked = forked},
+      .client = {.closing = closing, .forked = forked},
       .watch = {.fd = -1, .ready = ready_to_send},
   };
   gyre_list_init(&sends->client.node);
@@ -57,7 +53,7 @@ void gyre_deferred_send_init(struct gyre_deferred_send *sends, struct gyre_trans
 
 void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, struct gyre_scheduler *scheduler) {
   if (sends->scheduler) return;
-  sends->owner = owner;
+  sends->client.self = owner;
   sends->scheduler = scheduler;
   sends->client.forks = gyre_forks;
   gyre_list_append(&scheduler->clients, &sends->client.node);

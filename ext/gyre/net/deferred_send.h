@@ -9,7 +9,6 @@ struct gyre_deferred_send {
   struct gyre_transport *transport;
   VALUE io;                         /* the transport's, whose owner marks it */
   struct gyre_scheduler *scheduler; /* NULL: nothing to send; the transport marks it */
-  VALUE owner;                      /* marked by the scheduler until all is sent */
   struct gyre_client client;
   struct gyre_deferred deferred;
   struct gyre_watch watch; /* fd -1: waits for the turn's end */

@@ -27,14 +27,8 @@ static VALUE transport_class;
 
 static void object_mark(void *opaque) {
   struct gyre_transport_object *object = opaque;
-  rb_gc_mark(object->io);
-  rb_gc_mark(object->peer);
-  rb_gc_mark(object->context);
-  rb_gc_mark(object->judge);
-  rb_gc_mark(object->read_timeout);
-  rb_gc_mark(object->write_timeout);
-  rb_gc_mark(object->read_turn);
-  rb_gc_mark(object->write_turn);
+  GYRE_MARK(object->io, object->peer, object->context, object->judge, object->read_timeout, object->write_timeout,
+            object->read_turn, object->write_turn);
   if (object->sends && object->sends->scheduler) rb_gc_mark(object->sends->scheduler->self);
 }
 

@@ -10,11 +10,8 @@ static ID id_error;
 
 static void websocket_mark(void *opaque) {
   const struct gyre_websocket *websocket = opaque;
-  rb_gc_mark(websocket->self); /* pinned: others have its address */
-  rb_gc_mark(websocket->run.session);
-  rb_gc_mark(websocket->run.fiber);
-  rb_gc_mark(websocket->protocol);
-  rb_gc_mark(websocket->topics);
+  GYRE_MARK(websocket->self, websocket->run.session, websocket->run.fiber, websocket->protocol,
+            websocket->topics); /* pinned: others have its address */
   if (websocket->acceptor) rb_gc_mark(websocket->acceptor->self);
 }
 

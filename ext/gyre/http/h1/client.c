@@ -40,9 +40,7 @@ struct client {
 
 static void client_mark(void *opaque) {
   struct client *client = opaque;
-  rb_gc_mark(client->transport);
-  rb_gc_mark(client->headers);
-  rb_gc_mark(client->trailers);
+  GYRE_MARK(client->transport, client->headers, client->trailers);
 }
 
 GYRE_TYPE(client_type, "Gyre::HTTP::Client::H1Connection", client_mark, RUBY_DEFAULT_FREE, NULL,

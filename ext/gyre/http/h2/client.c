@@ -22,10 +22,8 @@
 
 static void client_mark(void *opaque) {
   const struct gyre_http2_client *client = opaque;
-  rb_gc_mark(client->self); /* pinned: C keeps its address */
-  rb_gc_mark(client->transport_object);
-  rb_gc_mark(client->io);
-  rb_gc_mark(client->scheduler_object);
+  GYRE_MARK(client->self, client->transport_object, client->io,
+            client->scheduler_object); /* pinned: C keeps its address */
 }
 
 /* Leaves the scheduler's lists alone: both objects are garbage, maybe already freed. */
@@ -246,10 +244,6 @@ static void on_time(struct gyre_timer *timer, void *context) {
   }
 }
 
-static void mark_client(struct gyre_client *client) {
-  rb_gc_mark(GYRE_CONTAINER(client, struct gyre_http2_client, entry)->self);
-}
-
 static void on_closing(struct gyre_client *client) {
   end(GYRE_CONTAINER(client, struct gyre_http2_client, entry), GYRE_HTTP2_CLIENT_CLOSED, 0);
 }
@@ -301,8 +295,7 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   client->watch.ready = on_ready;
   client->room.ready = on_room;
   client->timer.fire = on_time;
-  client->entry =
-      (struct gyre_client){.forks = gyre_forks, .mark = mark_client, .closing = on_closing, .forked = on_fork};
+  client->entry = (struct gyre_client){.forks = gyre_forks, .self = self, .closing = on_closing, .forked = on_fork};
   gyre_list_init(&client->entry.node);
   gyre_deferred_init(&client->sending, at_the_end);
   if (gyre_http2_session_init_client(&client->session, &client->limits, now_of(client)) < 0) rb_memerror();

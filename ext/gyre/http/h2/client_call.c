@@ -20,12 +20,8 @@ static VALUE call_class, host;
 
 static void call_mark(void *opaque) {
   const struct gyre_http2_call *call = opaque;
-  rb_gc_mark(call->self); /* pinned: C keeps its address */
-  rb_gc_mark(call->client_object);
-  rb_gc_mark(call->headers);
-  rb_gc_mark(call->trailers);
-  rb_gc_mark(call->body);
-  rb_gc_mark(call->early);
+  GYRE_MARK(call->self, call->client_object, call->headers, call->trailers, call->body,
+            call->early); /* pinned: C keeps its address */
 }
 
 /* Gives up the stream; the reset leaves with the next frames. */
