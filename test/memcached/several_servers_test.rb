@@ -69,7 +69,9 @@ class MemcachedSeveralServersTest < Minitest::Test
         @servers[2].stop
         within_limits(0.3, 2, 6, what: "the values of the others") do |limit_s|
           own = KEYS - theirs
-          each_key(started(failover: false, socket_timeout: limit_s)) { |key, result| theirs.include?(key) ? assert_lost(result, @servers[2]) : result == value_of(key) && own.delete(key) }
+          each_key(started(failover: false, socket_timeout: limit_s)) do |key, result|
+            theirs.include?(key) ? assert_lost(result, @servers[2]) : result == value_of(key) && own.delete(key)
+          end
           own.empty?
         end
       end
