@@ -40,7 +40,8 @@ module GyreConformance
     File.write(results, "")
     command = ["timeout", "--kill-after=5", FILE_LIMIT_S.to_s, RbConfig.ruby, "-W:no-experimental",
                File.join(GyreBuild.root, "test/conformance/runner.rb"), source, results, file]
-    system({ "GYRE_BACKEND" => backend, "RUBYOPT" => nil, "RUBY_TEST_TIMEOUT_SCALE" => TIMEOUT_SCALE }, *command, in: File::NULL, out: log, err: %i[child out])
+    environment = { "GYRE_BACKEND" => backend, "RUBYOPT" => nil, "RUBY_TEST_TIMEOUT_SCALE" => TIMEOUT_SCALE }
+    system(environment, *command, in: File::NULL, out: log, err: %i[child out])
     failed_before = verdict.failed
     verdict.add(File.basename(file), File.readlines(results, chomp: true), ending($?))
     puts File.read(log) if verdict.failed > failed_before
