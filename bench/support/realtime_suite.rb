@@ -80,12 +80,16 @@ module Bench
 
     # Messages that come back, to their sender or to all.
     class Messages < RealtimeScenario
+      # The core that takes what is sent on loopback; 0: the sender's.
+      RECEIVER = "/sys/class/net/lo/queues/rx-0/rps_cpus"
+      OWN = Column.new("without the clients' side, µs", :own_us, 2)
       COLUMNS = { "echo" => ["echoes/s", "server CPU, µs an echo"], "broadcast" => ["deliveries/s", "server CPU, µs a delivery"] }.freeze
 
       def initialize(key, title, subjects, kind:, clients:)
         rate, cost = COLUMNS.fetch(kind)
         super(key, title, subjects: subjects,
-                          columns: [Column.new(rate, :messages_per_s, 0), Column.new(cost, :cpu_us, 2), Column.new("RSS, MB", :rss_mb, 1)])
+                          columns: [Column.new(rate, :messages_per_s, 0), Column.new(cost, :cpu_us, 2), *([OWN] if kind == "broadcast"),
+                                    Column.new("RSS, MB", :rss_mb, 1)])
         @kind = kind
         @clients = clients
       end
@@ -95,9 +99,24 @@ module Bench
           hold(server, @clients) do |clients|
             LoadClient.messages(clients, server, [settings[:seconds] / 2, 1].max)
             result = LoadClient.messages(clients, server, settings[:seconds])
-            { messages_per_s: result["messages"] / result["seconds"], cpu_us: result["cpu_us"], rss_mb: server.tree.rss_kb / 1024.0 }
+            own = received_elsewhere { LoadClient.messages(clients, server, settings[:seconds]) } if columns.include?(OWN)
+            { messages_per_s: result["messages"] / result["seconds"], cpu_us: result["cpu_us"], own_us: own&.fetch("cpu_us"),
+              rss_mb: server.tree.rss_kb / 1024.0 }
           end
         end
+      end
+
+      private
+
+      # Returns nil where the setting cannot be changed.
+      def received_elsewhere
+        return unless File.writable?(RECEIVER)
+
+        before = File.read(RECEIVER)
+        File.write(RECEIVER, (1 << LOAD_CORE).to_s(16))
+        yield
+      ensure
+        File.write(RECEIVER, before) if before
       end
     end
 
@@ -160,6 +179,7 @@ module Bench
        "cells are medians (lowest–highest round).",
        "The load client never sleeps, because the kernel would charge its wake-ups to the server that sends, and a client on another " \
        "machine costs a server none. A figure is the median of slices of a quarter of a second.",
+       "On loopback a sender also runs the receiver's TCP. Without the clients' side: the load's core runs it, as another machine would.",
        "Messages are not compressed. C makes no checks. Action Cable pings each cable every three seconds.",
        "Falcon is left out where it needs most of a minute to open the sockets."]
     end
@@ -169,7 +189,10 @@ module Bench
         [ratio("echo, #{count} sockets: CPU time against Iodine's", :at_most, 0.75, "echo-#{count}", :cpu_us, "gyre", "iodine"),
          ratio("… against C on epoll", :at_most, 1.3, "echo-#{count}", :cpu_us, "gyre", "c")]
       end
-      broadcasts = [1000, 10_000].map { |count| best("broadcast to #{count}: CPU time against the best peer", 0.65, "broadcast-#{count}") }
+      broadcasts = [1000, 10_000].flat_map do |count|
+        [best("broadcast to #{count}: CPU time against the best peer", 0.65, "broadcast-#{count}", :cpu_us),
+         best("… without the clients' side", 0.65, "broadcast-#{count}", :own_us)]
+      end
       idle = { "sockets" => "idle socket", "events" => "idle event stream" }.flat_map do |kind, text|
         [figure("#{text}, resident, without a fiber", :at_most, 1, " KB", 2, "idle-#{kind}", :rss_kb_each),
          figure("… with one", :at_most, 14, " KB", 2, "idle-#{kind}", :rss_kb_each, subject: "gyre-fiber")]
@@ -179,9 +202,9 @@ module Bench
 
     private
 
-    def best(text, limit, key)
+    def best(text, limit, key, metric)
       Target.new(text: text, direction: :at_most, limit: limit, unit: " ×", decimals: 2,
-                 measure: ->(results) { %w[iodine ws].filter_map { |other| results.ratio(key, :cpu_us, "gyre", other) }.max })
+                 measure: ->(results) { %w[iodine ws].filter_map { |other| results.ratio(key, metric, "gyre", other) }.max })
     end
   end
 end
