@@ -189,7 +189,7 @@ class CLILogServeTest < Minitest::Test
     pid = File.read(File.join(folder, "log.pid")).to_i
     @started << -> { Process.kill(:KILL, pid) if alive?(pid) }
     assert_equal [0, ""], [output.status.exitstatus, output.out]
-    assert_equal pid, Gyre::Log::Viewer.new(port).status["pid"] # it listened at once
+    assert_equal pid, Gyre::Log::Viewer.new(port, timeout_s: 30).status["pid"] # it listened at once
     refute_equal Process.getpgid(Process.pid), Process.getpgid(pid)
     assert_keeps_its_number_through_usr2(pid, port, folder)
     Process.kill(:TERM, pid)
@@ -198,7 +198,7 @@ class CLILogServeTest < Minitest::Test
   end
 
   def assert_keeps_its_number_through_usr2(pid, port, folder)
-    viewer = Gyre::Log::Viewer.new(port)
+    viewer = Gyre::Log::Viewer.new(port, timeout_s: 30) # a question may wait for the fresh server
     frames = GyreTest::LogPeers.frame("a", "authentication", "") + (GyreTest::LogPeers.frame("a", "info", "one") * 9)
     Socket.tcp("127.0.0.1", port) do |socket|
       socket.write(frames)

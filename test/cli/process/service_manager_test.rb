@@ -35,8 +35,10 @@ class CLIServiceManagerTest < Minitest::Test
       end
     end
 
+    def stop_reading = @thread.kill.join
+
     def close
-      @thread.kill.join
+      stop_reading
       @socket.close
     end
   end
@@ -62,6 +64,19 @@ class CLIServiceManagerTest < Minitest::Test
     end
   end
 
+  # The manager reads again a moment later.
+  def test_a_status_that_found_the_queue_full_is_told_again
+    with_manager do |manager|
+      manager.stop_reading
+      told = Gyre::CLI::ServiceManager.new({ "NOTIFY_SOCKET" => manager.path })
+      nil while told.alive
+      2.times { assert_nil told.status("all is well") }
+      assert_equal ["WATCHDOG=1"], manager.told.uniq
+      2.times { told.status("all is well") }
+      assert_equal 1, manager.told.count("STATUS=all is well")
+    end
+  end
+
   def test_a_watchdog_of_another_process_and_a_manager_that_has_gone_are_not_errors
     manager = Gyre::CLI::ServiceManager.new({ "NOTIFY_SOCKET" => "/nonexistent/notify", "WATCHDOG_USEC" => "3000000", "WATCHDOG_PID" => "1" })
     assert_nil manager.watchdog_s
@@ -74,7 +89,7 @@ class CLIServiceManagerTest < Minitest::Test
 
   def check_manager_is_told(*flags)
     with_manager do |manager|
-      serve(*flags, env: { "NOTIFY_SOCKET" => manager.path, "WATCHDOG_USEC" => "100000" }) do |program|
+      serve(*flags, env: { "NOTIFY_SOCKET" => manager.path, "WATCHDOG_USEC" => "1000000" }) do |program|
         eventually { manager.told.include?("READY=1") }
         eventually { manager.told.count("WATCHDOG=1") >= 2 }
         eventually { manager.told.grep(/\ASTATUS=.*running/).any? }

@@ -21,8 +21,7 @@ module Gyre
 
       # A line for `systemctl status`.
       def status(text)
-        tell("STATUS=#{text}") unless text == @status
-        @status = text
+        @status = text if text != @status && tell("STATUS=#{text}")
       end
 
       # Until {#ready}.
@@ -41,12 +40,12 @@ module Gyre
         environment["WATCHDOG_USEC"].to_i / 2e6
       end
 
-      # Never waits or fails, as a server needs no manager.
+      # Never waits or fails, as a server needs no manager. Returns nil if the message is lost.
       def tell(text)
         return unless @path
 
         socket = Socket.new(:UNIX, :DGRAM)
-        socket.sendmsg_nonblock(text, 0, Addrinfo.unix(@path.sub(/\A@/, "\0")), exception: false)
+        socket.sendmsg_nonblock(text, 0, Addrinfo.unix(@path.sub(/\A@/, "\0")))
       rescue SystemCallError, ArgumentError
         nil
       ensure
