@@ -8,12 +8,12 @@ require "gyre/memcached/options"
 
 class MemcachedOptionsTest < Minitest::Test
   Options = Gyre::Memcached::Options
+  NAMES = %i[failover cache_nils socket_timeout socket_failure_delay down_retry_delay username].freeze
 
   def test_defaults
     options = Options.new
-    assert_equal [true, false, 1, 1, 2, 0.1, 30, nil, nil],
-      [options.failover?, options.cache_nils?, options.timeout_s, options.connect_timeout_s, options.failures_limit, options.failure_delay_s,
-       options.down_retry_s, options.tls, options.username]
+    assert_equal [true, false, 1, 0.1, 30, nil], NAMES.map { |name| options[name] }
+    assert_equal [1, 2, nil], [options.connect_timeout_s, options.failures_limit, options.tls]
     assert_equal [0, "key", 4], [options.expiry.seconds(nil), options.keys.full("key"), options.values.dump("key", "text").last]
   end
 
@@ -21,9 +21,8 @@ class MemcachedOptionsTest < Minitest::Test
     options = Options.new({ namespace: "app", expires_in: 60, serializer: Marshal, failover: false, cache_nils: true, socket_timeout: 5,
                             connect_timeout: 0.5, socket_max_failures: 1, down_retry_delay: 0, username: "me", compress: nil })
     assert_equal ["app:key", 60, Marshal.dump([1])], [options.keys.full("key"), options.expiry.seconds(nil), options.values.dump("key", [1]).first]
-    assert_equal [false, true, 5, 0.5, 1, 0, "me"],
-      [options.failover?, options.cache_nils?, options.timeout_s, options.connect_timeout_s, options.failures_limit, options.down_retry_s,
-       options.username]
+    assert_equal [false, true, 5, 0.1, 0, "me"], NAMES.map { |name| options[name] }
+    assert_equal [0.5, 1], [options.connect_timeout_s, options.failures_limit]
   end
 
   def test_a_password_is_not_shown
@@ -57,6 +56,6 @@ class MemcachedOptionsTest < Minitest::Test
   def test_an_invalid_time_or_count_is_an_error
     [{ socket_timeout: 0 }, { connect_timeout: "soon" }, { down_retry_delay: -1 }, { socket_max_failures: -1 }, { socket_failure_delay: -1 },
      { expires_in: "soon" }].each { |given| assert_raises(ArgumentError, given.inspect) { Options.new(given) } }
-    assert_nil Options.new({ socket_timeout: nil }).timeout_s
+    assert_nil Options.new({ socket_timeout: nil })[:socket_timeout]
   end
 end

@@ -23,11 +23,7 @@ static size_t frames_size(const void *opaque) {
   return sizeof(*frames) + (frames->bytes ? frames->bytes->capacity : 0);
 }
 
-static const rb_data_type_t frames_type = {
-    .wrap_struct_name = "Gyre::WebSocket::Frames",
-    .function = {.dfree = frames_free, .dsize = frames_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(frames_type, "Gyre::WebSocket::Frames", NULL, frames_free, frames_size, RUBY_TYPED_FREE_IMMEDIATELY);
 
 static VALUE frames_allocate(VALUE class) {
   struct frames *frames;

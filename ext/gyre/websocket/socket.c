@@ -24,12 +24,7 @@ static void websocket_free(void *opaque) {
   xfree(websocket);
 }
 
-static size_t websocket_size(const void *opaque) {
-  (void)opaque;
-  return sizeof(struct gyre_websocket);
-}
-
-GYRE_TYPE(websocket_type, "Gyre::WebSocket", websocket_mark, websocket_free, websocket_size, 0);
+GYRE_TYPE(websocket_type, "Gyre::WebSocket", websocket_mark, websocket_free, NULL, 0);
 
 static struct gyre_websocket *websocket_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 

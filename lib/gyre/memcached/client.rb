@@ -23,6 +23,8 @@ module Gyre
     # CommandError for a server's error, ArgumentError for invalid arguments. Their `options` are
     # Dalli's: `raw: true`, `compress: false` …
     class Client
+      include Multi
+
       # `servers` as for {Address.list}; options as for {Options}, also as Dalli's Hash. Raises
       # ArgumentError.
       def initialize(servers = nil, table = nil, **options)
@@ -32,10 +34,9 @@ module Gyre
         @expiry = @options.expiry
         @commands = Commands.new(@keys, values, @expiry)
         @servers = addresses(servers).map { |address| Server.new(address, @options) }
-        @ring = Ring.new(@servers, failover: @options.failover?)
+        @ring = Ring.new(@servers, failover: @options[:failover])
         @single = @servers.first if @servers.size == 1
         @servers.each { |server| server.prepare(@single ? @keys : nil, @keys.fixed_prefix, values, values.direct_bytes) }
-        @multi = Multi.new(self, @ring, @single, @keys, @commands, @options)
         @quiet = {}.compare_by_identity # Fiber => those of the servers that it has sent to
       end
 
@@ -113,9 +114,9 @@ module Gyre
 
       # Gets a value, or stores and returns the block's.
       def fetch(key, ttl = nil, options = nil)
-        options = (options || {}).merge(cache_nils: true) if @options.cache_nils?
+        options = (options || {}).merge(cache_nils: true) if @options[:cache_nils]
         value = get(key, options)
-        missing = @options.cache_nils? ? NOT_FOUND.equal?(value) : value.nil?
+        missing = @options[:cache_nils] ? NOT_FOUND.equal?(value) : value.nil?
         return value unless block_given? && missing
 
         yield.tap { |made| add(key, made, ttl, options) }
@@ -137,40 +138,7 @@ module Gyre
       # Returns value, cas, miss, stale, won_recache, lost_recache, and values that options request.
       def get_with_metadata(key, options = {}) = run(@commands.get_with_metadata(key, options))
 
-      def get_with_metadata_result(key, options = {}) = Result.new(get_with_metadata(key, options))
-
-      # Returns or yields found values by key; nil with a block.
-      def get_multi(*keys, req_options: nil, &block)
-        refuse_in_quiet(:get_multi)
-        each_pair(@multi.get(keys.flatten.compact, req_options), &block)
-      end
-
-      # Returns or yields found values and CAS numbers by key; nil with a block.
-      def get_multi_cas(*keys, req_options: nil, &block)
-        refuse_in_quiet(:get_multi_cas)
-        each_pair(@multi.get_cas(keys.flatten.compact, req_options), &block)
-      end
-
-      def get_multi_with_metadata(*keys, req_options: nil, &block)
-        refuse_in_quiet(:get_multi_with_metadata)
-        each_pair(@multi.get_with_metadata(keys.flatten.compact, req_options), &block)
-      end
-
-      def get_multi_with_metadata_result(*keys, req_options: nil)
-        get_multi_with_metadata(*keys, req_options: req_options).transform_values { |fields| Result.new(fields) }
-      end
-
-      # Raises ArgumentError or SerializationError for an invalid value, but stores the others.
-      def set_multi(pairs, ttl = nil, options = nil)
-        refuse_in_quiet(:set_multi)
-        @multi.set(pairs, @expiry.seconds(ttl), options)
-      end
-
-      # Returns the number of deleted keys.
-      def delete_multi(keys, options = nil)
-        refuse_in_quiet(:delete_multi)
-        @multi.delete(Array(keys), options)
-      end
+      def get_with_metadata_result(key, options = {}) = Result.new(**get_with_metadata(key, options))
 
       # Sends the block's commands together, or none if it raises. Returns results in order; raises
       # the first error after all.
@@ -323,20 +291,13 @@ module Gyre
       end
 
       def change(key, makes, ttl, options)
-        options = (options || {}).merge(cache_nils: true) if @options.cache_nils?
+        options = (options || {}).merge(cache_nils: true) if @options[:cache_nils]
         value, cas = get_cas(key, options)
-        missing = @options.cache_nils? ? cas.zero? : value.nil?
+        missing = @options[:cache_nils] ? cas.zero? : value.nil?
         return if missing && !makes
 
         value = yield(value)
         cas.zero? ? add(key, value, ttl, options) : set_cas(key, value, cas, ttl, options)
-      end
-
-      def each_pair(table, &block)
-        return table unless block
-
-        table.each(&block)
-        nil
       end
 
       # nil for an unavailable server.

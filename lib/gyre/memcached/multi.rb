@@ -1,39 +1,39 @@
 # frozen_string_literal: true
 
-# Commands for many keys: sends all before it waits for replies. Called by the client.
+# The client's methods for many keys: send all before they wait for replies.
 
+require "gyre/memcached/result"
 require "gyre/memcached/server"
 
 module Gyre
   module Memcached
-    class Multi
-      def initialize(client, ring, single, keys, commands, options)
-        @client = client
-        @ring = ring
-        @single = single
-        @keys = keys
-        @commands = commands
-        @options = options
+    module Multi
+      # Returns or yields found values by key; nil with a block.
+      def get_multi(*keys, req_options: nil, &block)
+        refuse_in_quiet(:get_multi)
+        each_pair(values_of(keys.flatten.compact, req_options), &block)
       end
 
-      def get(keys, options)
-        return {} if keys.empty?
-        return each(keys) { |key| @commands.get(key, options.merge(cache_nils: true)) } if options
-        return at_single { |server| server.values(keys, nil) } || {} if @single
-
-        callers = @keys.callers(keys)
-        values = spread(callers.keys) { |server, full| server.values(full, full.map { |key| callers[key] }) }
-        values.reduce({}, :merge!)
+      # Returns or yields found values and CAS numbers by key; nil with a block.
+      def get_multi_cas(*keys, req_options: nil, &block)
+        refuse_in_quiet(:get_multi_cas)
+        each_pair(by_key(keys) { |key| @commands.get_cas(key, req_options) }.reject { |_, (_, cas)| cas.zero? }, &block)
       end
 
-      def get_cas(keys, options) = each(keys) { |key| @commands.get_cas(key, options) }.reject { |_, (_, cas)| cas.zero? }
-
-      def get_with_metadata(keys, options)
-        found = each(keys) { |key| @commands.get_with_metadata(key, options) }
-        found.reject { |_, fields| fields[:miss] }.transform_values { |fields| fields.except(:won_recache, :lost_recache) }
+      def get_multi_with_metadata(*keys, req_options: nil, &block)
+        refuse_in_quiet(:get_multi_with_metadata)
+        found = by_key(keys) { |key| @commands.get_with_metadata(key, req_options) }.reject { |_, fields| fields[:miss] }
+        each_pair(found.transform_values { |fields| fields.except(:won_recache, :lost_recache) }, &block)
       end
 
-      def set(pairs, ttl_s, options)
+      def get_multi_with_metadata_result(*keys, req_options: nil)
+        get_multi_with_metadata(*keys, req_options: req_options).transform_values { |fields| Result.new(**fields) }
+      end
+
+      # Raises ArgumentError or SerializationError for an invalid value, but stores the others.
+      def set_multi(pairs, ttl = nil, options = nil)
+        refuse_in_quiet(:set_multi)
+        ttl_s = @expiry.seconds(ttl)
         return if pairs.empty?
         return if @single && !options && at_single { |server| server.set_pairs(pairs.to_a.flatten(1), ttl_s) }
 
@@ -51,18 +51,28 @@ module Gyre
         raise error if error
       end
 
-      def delete(keys, options)
+      # Returns the number of deleted keys.
+      def delete_multi(keys, options = nil)
+        refuse_in_quiet(:delete_multi)
         unless options.nil? || options.is_a?(Hash)
           raise ArgumentError, "delete_multi takes its keys in an Array, and then options, got #{options.inspect[0, 80]}"
         end
-        return 0 if keys.empty?
-        return each(keys) { |key| @commands.delete(key, options) }.values.count(true) if options
+        return by_key(keys) { |key| @commands.delete(key, options) }.values.count(true) if options
 
-        full = keys.map { |key| @keys.full(key) }
-        spread(full) { |server, own| server.delete_all(own) }.sum
+        spread(Array(keys).map { |key| @keys.full(key) }) { |server, full| server.delete_all(full) }.sum
       end
 
       private
+
+      def values_of(keys, options)
+        return {} if keys.empty?
+        return by_key(keys) { |key| @commands.get(key, options.merge(cache_nils: true)) } if options
+        return at_single { |server| server.values(keys, nil) } || {} if @single
+
+        callers = @keys.callers(keys)
+        values = spread(callers.keys) { |server, full| server.values(full, full.map { |key| callers[key] }) }
+        values.reduce({}, :merge!)
+      end
 
       # nil if it is down.
       def at_single
@@ -101,10 +111,17 @@ module Gyre
       end
 
       # Sends a command per key; repeats failed ones. Omits missing keys and keys without a server.
-      def each(keys)
-        commands = keys.to_h { |key| [key.to_s, yield(key)] }
-        results = @client.together(commands.values) { |error| error.is_a?(NoServerError) ? NOT_FOUND : raise(error) }
+      def by_key(keys)
+        commands = Array(keys).flatten.compact.to_h { |key| [key.to_s, yield(key)] }
+        results = together(commands.values) { |error| error.is_a?(NoServerError) ? NOT_FOUND : raise(error) }
         commands.keys.zip(results).reject { |_, result| NOT_FOUND.equal?(result) }.to_h
+      end
+
+      def each_pair(table, &block)
+        return table unless block
+
+        table.each(&block)
+        nil
       end
     end
   end

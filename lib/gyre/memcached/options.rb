@@ -84,27 +84,12 @@ module Gyre
         freeze
       end
 
-      def failover? = @all[:failover]
+      # A value as given, or its default.
+      def [](name) = @all.fetch(name)
 
-      # True if fetch takes a stored nil as a value.
-      def cache_nils? = @all[:cache_nils]
-
-      # For servers without one in their address.
-      def username = @all[:username]
-
-      def password = @all[:password]
-
-      # Seconds to wait for a reply, also of a repeated call; nil: no limit.
-      def timeout_s = @all[:socket_timeout]
-
-      def connect_timeout_s = @all[:connect_timeout] || timeout_s
+      def connect_timeout_s = @all[:connect_timeout] || @all[:socket_timeout]
 
       def failures_limit = [@all[:socket_max_failures], 1].max
-
-      # Seconds between attempts to connect.
-      def failure_delay_s = @all[:socket_failure_delay]
-
-      def down_retry_s = @all[:down_retry_delay]
 
       # Reports servers' failures and returns.
       def logger = @all[:logger].respond_to?(:call) ? @all[:logger].call : @all[:logger]

@@ -4,32 +4,21 @@
 
 module Gyre
   module Memcached
-    class Result
-      attr_reader :value
-      attr_reader :cas # 0: missing
-      attr_reader :hit_before # nil: not asked for, as in the others
-      attr_reader :last_access # seconds ago
-      attr_reader :ttl_remaining # seconds; -1: no expiry
+    # `cas` 0: missing; `last_access`: seconds ago; `ttl_remaining`: seconds, -1: no expiry.
+    # nil: not asked for.
+    Result = Struct.new(:value, :cas, :hit_before, :last_access, :ttl_remaining, :miss, :stale, :won_recache, :lost_recache,
+      keyword_init: true) do
+      def miss? = miss
 
-      def initialize(fields)
-        @value, @cas, @hit_before, @last_access, @ttl_remaining = fields.values_at(:value, :cas, :hit_before, :last_access, :ttl_remaining)
-        @miss, @stale, @won, @lost = fields.values_at(:miss, :stale, :won_recache, :lost_recache).map { |flag| flag ? true : false }
-        raise ArgumentError, "an item that is missing cannot be stale" if @miss && @stale
+      def hit? = !miss
 
-        freeze
-      end
-
-      def miss? = @miss
-
-      def hit? = !@miss
-
-      def stale? = @stale
+      def stale? = stale == true
 
       # True if the caller must refresh the value.
-      def won_recache? = @won
+      def won_recache? = won_recache == true
 
       # True if another caller refreshes the value.
-      def lost_recache? = @lost
+      def lost_recache? = lost_recache == true
     end
   end
 end

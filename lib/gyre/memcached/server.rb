@@ -51,8 +51,8 @@ module Gyre
         @options = options
         @name = address.name.dup.freeze
         @weight = address.weight
-        @user = address.user || options.username
-        @password = address.user ? address.password : options.password
+        @user = address.user || options[:username]
+        @password = address.user ? address.password : options[:password]
         @lock = Thread::Mutex.new
         @pid = Process.pid
         @closing = []
@@ -155,7 +155,7 @@ module Gyre
 
         begin
           sweep.each { |connection| finish(connection) }
-          connected = adopt(Connection.new(open, name, @options.timeout_s))
+          connected = adopt(Connection.new(open, name, @options[:socket_timeout]))
           @news = [:info, "memcached #{name} is back"] if @down_until_s
           @down_until_s = nil
           connected
@@ -164,7 +164,7 @@ module Gyre
           attempts = attempts.to_i + 1 # of this call: others may succeed meanwhile
           raise NoServerError, "No server available: #{@cause}" if count_failure || attempts >= @options.failures_limit
 
-          sleep(@options.failure_delay_s) if @options.failure_delay_s
+          sleep(@options[:socket_failure_delay]) if @options[:socket_failure_delay]
           retry
         end
       end
@@ -174,8 +174,8 @@ module Gyre
         return false if (self.failures += 1) < @options.failures_limit
 
         self.failures = 0
-        @down_until_s = Clock.now + @options.down_retry_s
-        @news = [:warn, "memcached #{name} is down: #{@cause}; the next attempt is in #{@options.down_retry_s} s"]
+        @down_until_s = Clock.now + @options[:down_retry_delay]
+        @news = [:warn, "memcached #{name} is down: #{@cause}; the next attempt is in #{@options[:down_retry_delay]} s"]
         true
       end
 
@@ -197,7 +197,7 @@ module Gyre
       # memcached -Y takes name and password as a first `set` (doc/protocol.txt, "Authentication").
       # Other servers would store them readably, so `version` comes first.
       def log_in(transport)
-        transport.read_timeout_s = transport.write_timeout_s = @options.timeout_s
+        transport.read_timeout_s = transport.write_timeout_s = @options[:socket_timeout]
         transport.write("version\r\n")
         return if transport.gets("\r\n")&.start_with?("VERSION ")
 

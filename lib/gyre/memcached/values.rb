@@ -10,10 +10,11 @@ require "gyre/memcached/serializer"
 
 module Gyre
   module Memcached
+    Values = Struct.new(:serializer, :compressor, :compress, :compression_min_size, :decompressed_max_bytes, :value_max_bytes, :raw,
+      :string_fastpath, :too_large_error, keyword_init: true)
+
     class Values
-      SERIALIZED = 1
-      COMPRESSED = 2
-      UTF8 = 4
+      SERIALIZED, COMPRESSED, UTF8 = 1, 2, 4
 
       # memcached 1.6 adds it to key and value (-I): 48 bytes of header, 8 of CAS, 4 of flags, NUL,
       # CRLF.
@@ -22,38 +23,25 @@ module Gyre
       # May interrupt a serializer.
       OUTSIDE = [Timeout::Error, Gyre::TimeoutError].freeze
 
-      def initialize(serializer:, compressor:, compress:, compression_min_size:, decompressed_max_bytes:, value_max_bytes:, raw:,
-                     string_fastpath:, too_large_error:)
-        @serializer = serializer
-        @compressor = compressor
-        @compress = compress
-        @compression_min_size = compression_min_size
-        @value_max_bytes = value_max_bytes
-        @raw = raw
-        @string_fastpath = string_fastpath
-        @too_large_error = too_large_error
-        @decompress_options = bounded?(compressor) ? { max_bytes: decompressed_max_bytes } : {}
-      end
-
-      def raw? = @raw
+      def raw? = raw
 
       # Bytes up to which the extension stores UTF-8 or binary Strings unchanged; -1: never.
       def direct_bytes
-        return -1 if @raw || !@string_fastpath
+        return -1 if raw || !string_fastpath
 
-        [@compress ? @compression_min_size - 1 : @value_max_bytes, @value_max_bytes - ITEM_BYTES - Keys::BYTES_LIMIT].min
+        [compress ? compression_min_size - 1 : value_max_bytes, value_max_bytes - ITEM_BYTES - Keys::BYTES_LIMIT].min
       end
 
       # Returns bytes and flags; nil options: the client's.
       def dump(key, value, raw: nil, compress: nil, string_fastpath: nil)
-        bytes, flags = @raw || raw ? [raw_bytes(key, value), 0] : encode(key, value, compress, string_fastpath)
+        bytes, flags = self.raw || raw ? [raw_bytes(key, value), 0] : encode(key, value, compress, string_fastpath)
         check_size(key, bytes)
         [bytes, flags]
       end
 
       # `bytes` may become the value. Raises DeserializationError.
       def load(bytes, flags)
-        return bytes if flags.zero? || @raw
+        return bytes if flags.zero? || raw
 
         bytes = decompress(bytes) if flags.anybits?(COMPRESSED)
         return deserialize(bytes) if flags.anybits?(SERIALIZED)
@@ -71,14 +59,14 @@ module Gyre
         flags = unserialized_flags(value, fastpath)
         bytes = flags ? value : serialize(key, value)
         flags ||= SERIALIZED
-        return [bytes, flags] if bytes.bytesize < @compression_min_size || !(compress.nil? ? @compress : compress)
+        return [bytes, flags] if bytes.bytesize < compression_min_size || !(compress.nil? ? self.compress : compress)
 
-        [@compressor.compress(bytes), flags | COMPRESSED]
+        [compressor.compress(bytes), flags | COMPRESSED]
       end
 
       # Serializes String's subclasses, which would come back as Strings.
       def unserialized_flags(value, fastpath)
-        return unless value.instance_of?(String) && (fastpath.nil? ? @string_fastpath : fastpath)
+        return unless value.instance_of?(String) && (fastpath.nil? ? string_fastpath : fastpath)
 
         case value.encoding
         when Encoding::UTF_8 then UTF8
@@ -87,37 +75,37 @@ module Gyre
       end
 
       def serialize(key, value)
-        @serializer.dump(value)
+        serializer.dump(value)
       rescue *OUTSIDE, SerializationError
         raise
       rescue StandardError => error
-        raise SerializationError, "store #{key}: #{@serializer} cannot serialize an object of #{value.class}: #{error.message}", error.backtrace
+        raise SerializationError, "store #{key}: #{serializer} cannot serialize an object of #{value.class}: #{error.message}", error.backtrace
       end
 
       def deserialize(bytes)
-        @serializer.load(bytes)
+        serializer.load(bytes)
       rescue *OUTSIDE, DeserializationError
         raise
       rescue StandardError => error
-        raise DeserializationError, "a stored value of #{bytes.bytesize} bytes is not in the form of #{@serializer}: #{error.message}"
+        raise DeserializationError, "a stored value of #{bytes.bytesize} bytes is not in the form of #{serializer}: #{error.message}"
       end
 
       # Other compressors raise zlib's errors.
       def decompress(bytes)
-        @compressor.decompress(bytes, **@decompress_options)
+        bounded? ? compressor.decompress(bytes, max_bytes: decompressed_max_bytes) : compressor.decompress(bytes)
       rescue Zlib::Error => error
         raise DeserializationError, "decompress a value of #{bytes.bytesize} bytes: #{error.message}"
       end
 
       def check_size(key, bytes)
         item_bytes = bytes.bytesize + key.bytesize + ITEM_BYTES
-        return if item_bytes <= @value_max_bytes
+        return if item_bytes <= value_max_bytes
 
-        raise @too_large_error, "store #{key}: the item has #{item_bytes} bytes (value #{bytes.bytesize}, key #{key.bytesize}, " \
-                                "memcached's own #{ITEM_BYTES}), value_max_bytes is #{@value_max_bytes}; store less, or raise it and memcached's -I"
+        raise too_large_error, "store #{key}: the item has #{item_bytes} bytes (value #{bytes.bytesize}, key #{key.bytesize}, " \
+                                "memcached's own #{ITEM_BYTES}), value_max_bytes is #{value_max_bytes}; store less, or raise it and memcached's -I"
       end
 
-      def bounded?(compressor)
+      def bounded?
         compressor.method(:decompress).parameters.any? { |kind, name| name == :max_bytes && %i[key keyreq].include?(kind) }
       rescue NameError # a proxy without a method object
         false
