@@ -87,7 +87,7 @@ module HTTPLimitsContract
 
   def test_a_body_may_be_slow_as_long_as_it_goes_on
     within_limits(0.5, 2, 8, what: "a body that takes longer than either limit") do |limit_s|
-      serve(ECHO, limits: { read_timeout_s: limit_s, head_timeout_s: limit_s }) do |served|
+      serve(ECHO, limits: { read_timeout_s: limit_s, head_timeout_s: limit_s, body_rate_bytes_limit: 0 }) do |served|
         in_time? do
           client = connect(served).request("POST / HTTP/1.1", content_length: 5)
           "hello".each_char { |byte| sleep(limit_s * 0.3) && client.write(byte) }

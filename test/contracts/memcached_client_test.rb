@@ -26,7 +26,7 @@ class MemcachedClientContractTest < Minitest::Test
   end
 
   def address = @memcached.address
-  def new_client(server: address, **options) = Gyre::Memcached::Client.new(server, **options)
+  def new_client(server: address, **options) = Gyre::Memcached::Client.new(server, socket_timeout: 60, **options)
   def error(name) = Gyre::Memcached.const_get(ERRORS.fetch(name, name))
   def gem_version = nil
 

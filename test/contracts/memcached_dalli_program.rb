@@ -19,7 +19,7 @@ class DalliContractTest < Minitest::Test
   # Dalli 3 asks for the meta protocol; later ones and ours have no other.
   PROTOCOL = Dalli::VERSION < "4" ? { protocol: :meta } : {}
 
-  def new_client(server: ADDRESS, **options) = Dalli::Client.new(server, { **PROTOCOL, **options })
+  def new_client(server: ADDRESS, **options) = Dalli::Client.new(server, { socket_timeout: 60, **PROTOCOL, **options })
   def error(name) = Dalli.const_get(name)
   def gem_version = OURS ? nil : Dalli::VERSION
   def address = ADDRESS

@@ -11,7 +11,7 @@ class MemcachedClientTest < Minitest::Test
 
   def setup
     @server = memcached
-    @client = Gyre::Memcached::Client.new(@server.address)
+    @client = Gyre::Memcached::Client.new(@server.address, socket_timeout: 60)
   end
 
   def teardown
@@ -109,8 +109,8 @@ class MemcachedClientTest < Minitest::Test
     output = ruby("-W:no-experimental", "-e", <<~'RUBY', @server.address)
       require "gyre/memcached"
       work = Ractor.new(ARGV[0]) do |address|
-        client = Gyre::Memcached::Client.new(address)
-        nils = Gyre::Memcached::Client.new(address, cache_nils: true, compression_min_size: 10)
+        client = Gyre::Memcached::Client.new(address, socket_timeout: 60)
+        nils = Gyre::Memcached::Client.new(address, socket_timeout: 60, cache_nils: true, compression_min_size: 10)
         [client.set("a", { b: [1, 2.5, nil] }), client.get("a"), client.get("a", cache_nils: true), client.add("n", 1), client.replace("n", 2),
          client.touch("n", 60), client.gat("n", 60), client.incr("c", 1, 60, 5), client.decr("c"), client.set("t", "x", 60, { raw: true }),
          client.append("t", "y"), client.prepend("t", "w"), client.cas("n") { |number| number + 1 }, client.get_cas("n").first,

@@ -14,7 +14,7 @@ class MemcachedPipelineTest < Minitest::Test
 
   def setup
     @server = memcached
-    @client = Gyre::Memcached::Client.new(@server.address)
+    @client = Gyre::Memcached::Client.new(@server.address, socket_timeout: 60)
   end
 
   def teardown
@@ -73,7 +73,7 @@ class MemcachedPipelineTest < Minitest::Test
         server = @client.instance_variable_get(:@single)
         command = @client.instance_variable_get(:@commands).set("key", "held")
         assert_raises(KeyError) { Gyre::Memcached::Server.together([server]) { server.carry_out(command, :hold) && {}.fetch(:none) } }
-        other = Gyre::Memcached::Client.new(@server.address)
+        other = Gyre::Memcached::Client.new(@server.address, socket_timeout: 60)
         eventually { other.get("key") == "held" }
       ensure
         other&.close
@@ -160,7 +160,7 @@ class MemcachedPipelineTest < Minitest::Test
     define_method(:"test_many_keys_of_#{home}_go_to_several_servers_at_once") do
       within.call do
         addresses = [@server.address, memcached.address, memcached.address]
-        client = Gyre::Memcached::Client.new(addresses)
+        client = Gyre::Memcached::Client.new(addresses, socket_timeout: 60)
         pairs = Array.new(300) { |number| ["key #{number}", number.even? ? number : "text #{number}"] }.to_h
         assert_nil client.set_multi(pairs)
         assert_equal pairs, client.get_multi(pairs.keys, "none")
@@ -203,7 +203,7 @@ class MemcachedPipelineTest < Minitest::Test
   private
 
   def keys_at?(address, keys)
-    client = Gyre::Memcached::Client.new(address)
+    client = Gyre::Memcached::Client.new(address, socket_timeout: 60)
     client.get_multi(keys).size.positive?
   ensure
     client&.close
