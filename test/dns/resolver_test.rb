@@ -204,6 +204,6 @@ class DNSResolverTest < Minitest::Test
 
   def resolver(*servers, hosts: nil, **options)
     @resolver&.close
-    @resolver = Gyre::DNS::Resolver.new(*servers, hosts: hosts, **options)
+    @resolver = Gyre::DNS::Resolver.new(*servers, hosts: hosts, timeout_s: 60, **options)
   end
 end

@@ -164,7 +164,7 @@ module Gyre
         telling.class.new("connect to #{@endpoint}#{": #{report}" unless written}")
       end
 
-      def timeout(what) = Errno::ETIMEDOUT.new("connect to #{@endpoint}: #{what} within #{@timeout_s} s")
+      def timeout(what) = Errno::ETIMEDOUT.new("connect to #{@endpoint}: #{what} within #{@timeout_s.round(3)} s")
 
       # Describes the addresses' errors, in the order of the attempts.
       def report(silent = [])

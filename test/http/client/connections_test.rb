@@ -492,7 +492,7 @@ class HTTPClientConnectionsTest < Minitest::Test
   def setup = @made = []
   def teardown = @made.each(&:close)
   def keep(client) = client.tap { @made << client }
-  def make(server, **options) = keep(Gyre::HTTP::Client.new(server.url, proxy: nil, **options))
+  def make(server, **options) = keep(Gyre::HTTP::Client.new(server.url, proxy: nil, connect_timeout_s: 60, **options))
 
   # On another stack, which no later frame keeps alive.
   def forget(client) = Thread.new { nil }.join && Fiber.new(blocking: false) { client.stream("GET", "/") && nil }.resume

@@ -14,7 +14,7 @@ module HTTPClientContractTest
       identity = GyreTest::HTTPServing.identity
       serve(app, identity: alpn ? { **identity, alpn: alpn } : identity) do |served|
         options[:tls] = Gyre::TLS.client(verify: false, alpn: alpn || []) if tls?
-        client = Gyre::HTTP::Client.new("http#{"s" if tls?}://localhost:#{served.port}", proxy: nil, **options)
+        client = Gyre::HTTP::Client.new("http#{"s" if tls?}://localhost:#{served.port}", proxy: nil, connect_timeout_s: 60, **options)
         within { yield client }
       ensure
         client&.close
