@@ -102,6 +102,7 @@ module H2Neighbours
       refused = client.open("GET /", end_stream: true, expect: "more") # its response has a body that the client does not take
       assert_equal :cancel, refused.failure
       client.write(H2.settings(initial_window_size: 1000))
+      client.synchronize # the window is open before the time begins
       gate << true
       assert_equal %w[hello hello], ([first, waiting].map { |stream| stream.response.body })
     end
