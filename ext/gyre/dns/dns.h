@@ -21,12 +21,34 @@ struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self);
 /* The wall clock, for cookies and limits. */
 uint32_t gyre_dns_now_s(void);
 
+#define GYRE_DNS_PLAIN_RECORDS 4 /* fit, with any name and EDNS */
+
+/* A question for rules; while it is plain, with its response. */
+struct gyre_dns_transaction {
+  VALUE rules, bytes, receiver;
+  VALUE name; /* nil before the first call */
+  struct gyre_dns_manner manner;
+  uint16_t type, rcode;
+  bool plain;           /* the response is here, not in a Message */
+  bool deferred, again; /* a forwarder got it in this call of the rules; in an earlier one */
+  unsigned count;
+  struct {
+    uint32_t ttl;
+    uint8_t data[16];
+  } records[GYRE_DNS_PLAIN_RECORDS];
+  struct gyre_datagram_local local;
+  socklen_t from_length;
+  union {
+    struct sockaddr any;
+    struct sockaddr_in6 ip6; /* as long as any IP address */
+  } from;
+};
+
+struct gyre_dns_transaction *gyre_dns_transaction_get(VALUE self);
 /* `receiver`: that of the packet, whose `local` address it has; nil for other requests. */
 VALUE gyre_dns_transaction_new(VALUE rules, const struct gyre_dns_request *request,
                                const struct gyre_dns_manner *manner, const struct gyre_datagram_address *from,
                                VALUE receiver, const struct gyre_datagram_local *local);
-/* The sender; `from` also receives the address. */
-const struct gyre_datagram_local *gyre_dns_transaction_sender(VALUE self, struct gyre_datagram_address *from);
 /* Runs the rules, after a forwarder only the last one. Returns the response as a String; nil:
  * gyre_dns_transaction_write has it; false: a forwarder will answer. */
 VALUE gyre_dns_transaction_call(VALUE self);
@@ -35,16 +57,12 @@ size_t gyre_dns_transaction_write(VALUE self, uint8_t *to);
 
 /* For a forwarder: the question, and the rest of a query to an upstream. */
 size_t gyre_dns_transaction_read_name(VALUE self, uint8_t name[GYRE_DNS_NAME_BYTES]);
-uint16_t gyre_dns_transaction_type(VALUE self);
 void gyre_dns_transaction_put_query(VALUE self, struct gyre_dns_writer *writer, uint16_t id);
-/* Leaves the response to a forwarder, once. Returns the receiver. */
-VALUE gyre_dns_transaction_defer(VALUE self);
-VALUE gyre_dns_transaction_receiver(VALUE self);
 /* Makes an upstream's reply the response, without parsing records. `to`: room for `length` and 64
  * bytes, or for the most bytes over UDP. Returns the response's length; 0 if that cannot be. */
 size_t gyre_dns_transaction_adopt(VALUE self, const char *reply, size_t length, uint8_t *to);
 
 /* A deferred transaction counts as a waiting rule until its answer. */
-void gyre_dns_receiver_defer(VALUE transaction);
+void gyre_dns_receiver_defer(struct gyre_dns_transaction *transaction);
 /* Sends the response. Without a reply, or if that cannot be adopted, the rules go on. */
 void gyre_dns_receiver_answer(VALUE transaction, const char *reply, size_t length);

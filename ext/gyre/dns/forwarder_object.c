@@ -97,7 +97,7 @@ static bool is_answer(const struct place *place, const struct gyre_datagram_pack
   if ((reply.flags & (GYRE_DNS_QR | GYRE_DNS_OPCODE | GYRE_DNS_TC)) != GYRE_DNS_QR) return false;
   unsigned rcode = reply.flags & GYRE_DNS_RCODE;
   bool failed = rcode == 1 || rcode == 2 || rcode == 4 || rcode == 5; /* another server may know it */
-  return !failed && reply.type == gyre_dns_transaction_type(place->transaction) && reply.class == GYRE_DNS_IN &&
+  return !failed && reply.type == gyre_dns_transaction_get(place->transaction)->type && reply.class == GYRE_DNS_IN &&
          reply.name_length == drawn_name(place, name) && memcmp(reply.name, name, reply.name_length) == 0;
 }
 
@@ -182,14 +182,15 @@ static VALUE forwarder_take(VALUE self, VALUE transaction) {
   struct forwarder *forwarder = get(self);
   uint8_t query[GYRE_DNS_HEADER_BYTES + GYRE_DNS_NAME_BYTES + 4 + 11], name[GYRE_DNS_NAME_BYTES];
   struct gyre_dns_writer writer;
+  struct gyre_dns_transaction *asked = gyre_dns_transaction_get(transaction);
   struct place *place = draw(forwarder);
   if (!place) return Qfalse;
-  gyre_dns_receiver_defer(transaction);
+  gyre_dns_receiver_defer(asked);
   place->transaction = transaction;
   forwarder->taken++;
   (void)drawn_name(place, name);
   gyre_dns_writer_init(&writer, query, sizeof(query));
-  (void)gyre_dns_put_question(&writer, name, gyre_dns_transaction_type(transaction), GYRE_DNS_IN);
+  (void)gyre_dns_put_question(&writer, name, asked->type, GYRE_DNS_IN);
   gyre_dns_transaction_put_query(transaction, &writer, gyre_dns_16(place->drawn));
   int error = gyre_datagram_send(forwarder->fd, (const char *)query, writer.length, NULL);
   if (error == -EAGAIN) give_back(forwarder, place, NULL, 0);

@@ -108,7 +108,10 @@ static void send_response(struct arrival *arrival, char *to) {
 static char *begin_response(struct arrival *arrival, struct receiver *receiver, VALUE transaction) {
   if (!receiver->scheduler || receiver->client.forks != gyre_forks) return NULL;
   *arrival = (struct arrival){.receiver = receiver, .transaction = transaction};
-  arrival->local = gyre_dns_transaction_sender(transaction, &arrival->from);
+  const struct gyre_dns_transaction *asked = gyre_dns_transaction_get(transaction);
+  arrival->local = &asked->local;
+  arrival->from.length = asked->from_length;
+  memcpy(&arrival->from.any, &asked->from, asked->from_length);
   return place(receiver);
 }
 
@@ -164,10 +167,13 @@ static VALUE start_rules(VALUE self) {
   return Qnil;
 }
 
-void gyre_dns_receiver_defer(VALUE transaction) { get(gyre_dns_transaction_defer(transaction))->waiting++; }
+void gyre_dns_receiver_defer(struct gyre_dns_transaction *transaction) {
+  transaction->deferred = transaction->again = true;
+  get(transaction->receiver)->waiting++;
+}
 
 void gyre_dns_receiver_answer(VALUE transaction, const char *reply, size_t length) {
-  struct receiver *receiver = get(gyre_dns_transaction_receiver(transaction));
+  struct receiver *receiver = get(gyre_dns_transaction_get(transaction)->receiver);
   struct arrival arrival;
   receiver->waiting--;
   char *to = begin_response(&arrival, receiver, transaction);

@@ -7,48 +7,29 @@
 #include <string.h>
 
 #define PLAIN_BYTES 512
-#define RECORDS 4 /* fit, with any name and EDNS */
 
 enum { FORMERR = 1, SERVFAIL = 2, REFUSED = 5 };
-
-struct transaction {
-  VALUE rules, bytes, receiver;
-  VALUE name; /* nil before the first call */
-  struct gyre_dns_manner manner;
-  uint16_t type, rcode;
-  bool plain;           /* the response is here, not in a Message */
-  bool deferred, again; /* a forwarder got it in this call of the rules; in an earlier one */
-  unsigned count;
-  struct {
-    uint32_t ttl;
-    uint8_t data[16];
-  } records[RECORDS];
-  struct gyre_datagram_local local;
-  socklen_t from_length;
-  union {
-    struct sockaddr any;
-    struct sockaddr_in6 ip6; /* as long as any IP address */
-  } from;
-};
 
 static VALUE transaction_class;
 
 static void transaction_mark(void *opaque) {
-  const struct transaction *transaction = opaque;
+  const struct gyre_dns_transaction *transaction = opaque;
   GYRE_MARK(transaction->rules, transaction->bytes, transaction->receiver, transaction->name);
 }
 
 GYRE_TYPE(transaction_type, "Gyre::DNS::Transaction", transaction_mark, RUBY_DEFAULT_FREE, NULL,
           RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | GYRE_TYPED_EMBEDDABLE);
 
-static struct transaction *get(VALUE self) { return rb_check_typeddata(self, &transaction_type); }
+struct gyre_dns_transaction *gyre_dns_transaction_get(VALUE self) {
+  return rb_check_typeddata(self, &transaction_type);
+}
 
 VALUE gyre_dns_transaction_new(VALUE rules, const struct gyre_dns_request *request,
                                const struct gyre_dns_manner *manner, const struct gyre_datagram_address *from,
                                VALUE receiver, const struct gyre_datagram_local *local) {
-  struct transaction *transaction;
+  struct gyre_dns_transaction *transaction;
   VALUE bytes = rb_obj_freeze(rb_str_new((const char *)request->bytes, (long)request->length)); /* well-formed */
-  VALUE self = TypedData_Make_Struct(transaction_class, struct transaction, &transaction_type, transaction);
+  VALUE self = TypedData_Make_Struct(transaction_class, struct gyre_dns_transaction, &transaction_type, transaction);
   transaction->name = Qnil;
   transaction->manner = *manner;
   transaction->type = manner->type;
@@ -62,15 +43,8 @@ VALUE gyre_dns_transaction_new(VALUE rules, const struct gyre_dns_request *reque
   return self;
 }
 
-const struct gyre_datagram_local *gyre_dns_transaction_sender(VALUE self, struct gyre_datagram_address *from) {
-  const struct transaction *transaction = get(self);
-  from->length = transaction->from_length;
-  memcpy(&from->any, &transaction->from, from->length);
-  return &transaction->local;
-}
-
 VALUE gyre_dns_transaction_call(VALUE self) {
-  struct transaction *transaction = get(self);
+  struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   VALUE arguments[] = {self, Qtrue};
   transaction->deferred = false;
   VALUE response = rb_funcallv(transaction->rules, rb_intern("call"), transaction->again ? 2 : 1, arguments);
@@ -78,24 +52,14 @@ VALUE gyre_dns_transaction_call(VALUE self) {
 }
 
 size_t gyre_dns_transaction_read_name(VALUE self, uint8_t name[GYRE_DNS_NAME_BYTES]) {
-  VALUE bytes = get(self)->bytes;
+  VALUE bytes = gyre_dns_transaction_get(self)->bytes;
   size_t at = GYRE_DNS_HEADER_BYTES;
   return gyre_dns_name_read((const uint8_t *)RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), &at, name);
 }
 
-uint16_t gyre_dns_transaction_type(VALUE self) { return get(self)->type; }
-
-VALUE gyre_dns_transaction_receiver(VALUE self) { return get(self)->receiver; }
-
-VALUE gyre_dns_transaction_defer(VALUE self) {
-  struct transaction *transaction = get(self);
-  transaction->deferred = transaction->again = true;
-  return transaction->receiver;
-}
-
 /* EDNS concerns one hop (RFC 6891): the upstream gets ours. */
 void gyre_dns_transaction_put_query(VALUE self, struct gyre_dns_writer *writer, uint16_t id) {
-  const struct transaction *transaction = get(self);
+  const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   struct gyre_dns_edns edns = {.udp_bytes = GYRE_DNS_UDP_BYTES, .flags = transaction->manner.edns.flags};
   uint16_t counts[4] = {1, 0, 0, gyre_dns_put_opt(writer, &edns)};
   uint16_t repeated = gyre_dns_16((const uint8_t *)RSTRING_PTR(transaction->bytes) + 2) & (GYRE_DNS_CD | GYRE_DNS_AD);
@@ -103,7 +67,7 @@ void gyre_dns_transaction_put_query(VALUE self, struct gyre_dns_writer *writer, 
 }
 
 size_t gyre_dns_transaction_adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
-  const struct transaction *transaction = get(self);
+  const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   struct gyre_dns_edns edns = transaction->manner.edns;
   struct gyre_dns_query found;
   struct gyre_dns_writer writer;
@@ -148,7 +112,7 @@ static VALUE transaction_adopt(VALUE self, VALUE reply) {
 }
 
 size_t gyre_dns_transaction_write(VALUE self, uint8_t *to) {
-  const struct transaction *transaction = get(self);
+  const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(transaction->bytes);
   struct gyre_dns_writer writer;
   struct gyre_dns_edns edns = transaction->manner.edns;
@@ -181,7 +145,7 @@ static VALUE transaction_encode(VALUE self) {
 
 /* @return [String] the name asked for, without a final dot */
 static VALUE transaction_name(VALUE self) {
-  struct transaction *transaction = get(self);
+  struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   if (!NIL_P(transaction->name)) return transaction->name;
   uint8_t name[GYRE_DNS_NAME_BYTES];
   (void)gyre_dns_transaction_read_name(self, name);
@@ -200,34 +164,34 @@ static VALUE transaction_key(VALUE self) {
 }
 
 /* @return [Integer] the type asked for */
-static VALUE transaction_type_number(VALUE self) { return INT2FIX(get(self)->type); }
+static VALUE transaction_type_number(VALUE self) { return INT2FIX(gyre_dns_transaction_get(self)->type); }
 
 /* @return [String] the request, frozen */
-static VALUE transaction_bytes(VALUE self) { return get(self)->bytes; }
+static VALUE transaction_bytes(VALUE self) { return gyre_dns_transaction_get(self)->bytes; }
 
 /* @return [Integer] most bytes of the response */
-static VALUE transaction_limit(VALUE self) { return SIZET2NUM(get(self)->manner.limit); }
+static VALUE transaction_limit(VALUE self) { return SIZET2NUM(gyre_dns_transaction_get(self)->manner.limit); }
 
-static VALUE transaction_rules(VALUE self) { return get(self)->rules; }
+static VALUE transaction_rules(VALUE self) { return gyre_dns_transaction_get(self)->rules; }
 
 /* @return [String] the sender's struct sockaddr; "": unknown */
 static VALUE transaction_sockaddr(VALUE self) {
-  const struct transaction *transaction = get(self);
+  const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   return rb_str_new((const char *)&transaction->from, (long)transaction->from_length);
 }
 
 /* @return [Integer] of the response's OPT: DO */
-static VALUE transaction_edns_flags(VALUE self) { return INT2FIX(get(self)->manner.edns.flags); }
+static VALUE transaction_edns_flags(VALUE self) { return INT2FIX(gyre_dns_transaction_get(self)->manner.edns.flags); }
 
 /* @return [Boolean] whether a forwarder may answer it: rules have added no records */
 static VALUE transaction_is_deferrable(VALUE self) {
-  const struct transaction *transaction = get(self);
+  const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   bool empty = transaction->plain && transaction->count == 0;
   return !NIL_P(transaction->receiver) && !transaction->again && empty ? Qtrue : Qfalse;
 }
 
 /* @return [Boolean] whether the response is here */
-static VALUE transaction_is_plain(VALUE self) { return get(self)->plain ? Qtrue : Qfalse; }
+static VALUE transaction_is_plain(VALUE self) { return gyre_dns_transaction_get(self)->plain ? Qtrue : Qfalse; }
 
 /* Reads a Ruby String as data of A and AAAA records. Returns its length; 0 for anything else. */
 static size_t address_of(uint16_t type, VALUE text, uint8_t bytes[16]) {
@@ -241,9 +205,9 @@ static size_t address_of(uint16_t type, VALUE text, uint8_t bytes[16]) {
 
 /* Adds an address to the answers. Returns false if that takes a Message. */
 static VALUE transaction_add_address(VALUE self, VALUE text, VALUE ttl) {
-  struct transaction *transaction = get(self);
+  struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   unsigned ttl_s = NUM2UINT(ttl); /* may run Ruby code, which may add addresses */
-  if (!transaction->plain || transaction->count == RECORDS ||
+  if (!transaction->plain || transaction->count == GYRE_DNS_PLAIN_RECORDS ||
       !address_of(transaction->type, text, transaction->records[transaction->count].data))
     return Qfalse;
   transaction->records[transaction->count].ttl = ttl_s;
@@ -253,14 +217,14 @@ static VALUE transaction_add_address(VALUE self, VALUE text, VALUE ttl) {
 
 /* @param rcode [Integer] of the response, while it is here */
 static VALUE transaction_set_rcode(VALUE self, VALUE rcode) {
-  get(self)->rcode = (uint16_t)NUM2UINT(rcode);
+  gyre_dns_transaction_get(self)->rcode = (uint16_t)NUM2UINT(rcode);
   return Qtrue;
 }
 
 /* @param rcode [Integer] of a response without records
  * @return [nil] */
 static VALUE transaction_only_code(VALUE self, VALUE rcode) {
-  struct transaction *transaction = get(self);
+  struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   transaction->plain = true;
   transaction->count = 0;
   transaction_set_rcode(self, rcode);
@@ -269,14 +233,14 @@ static VALUE transaction_only_code(VALUE self, VALUE rcode) {
 
 /* Leaves the response to a Message from now on. Returns whether it has records. */
 static VALUE transaction_leave(VALUE self) {
-  struct transaction *transaction = get(self);
+  struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   transaction->plain = false;
   return transaction->count ? Qtrue : Qfalse;
 }
 
 /* Replaces the question for the time of a block. */
 static VALUE transaction_ask(VALUE self, VALUE name, VALUE type) {
-  struct transaction *transaction = get(self);
+  struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   transaction->type = (uint16_t)NUM2UINT(type);
   RB_OBJ_WRITE(self, &transaction->name, name);
   return self;

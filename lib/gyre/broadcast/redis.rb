@@ -62,11 +62,11 @@ module Gyre
 
       def publish
         outgoing = connection("up to #{Outbox::BYTES_LIMIT >> 20} MB wait")
-        until (texts = @outbox.take).include?("")
+        until @finished
+          texts = @outbox.take
+          @finished = texts.delete("")
           outgoing.ask("publish", *texts.map { |text| ["PUBLISH", @channel, text] })
         end
-        texts.pop
-        outgoing.ask("publish", *texts.map { |text| ["PUBLISH", @channel, text] })
       end
 
       def receive

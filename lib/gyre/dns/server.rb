@@ -5,6 +5,7 @@
 # configuration.
 require "gyre/net"
 require "gyre/net/tls"
+require "gyre/offload"
 require "gyre/sync/promise"
 require "gyre/sync/semaphore"
 require "gyre/dns/rules"
@@ -86,7 +87,7 @@ module Gyre
       # @raise [StandardError, ScriptError] as they raise it
       def reload
         rules = @load.call
-        zones = beside { rules.zones.map { |origin, path| Zone.load(origin, path) } }
+        zones = Offload.call { rules.zones.map { |origin, path| Zone.load(origin, path) } } # a large one would hold up the loop
         if rules.upstreams.any? && rules.open?
           upstream = Upstream.new(*rules.upstreams)
           rules.otherwise { |transaction| transaction.forward!(upstream) }
@@ -139,13 +140,6 @@ module Gyre
       end
 
       private
-
-      # In a thread: a large zone would hold up the loop.
-      def beside(&load)
-        thread = Thread.new(&load)
-        thread.report_on_exception = false
-        thread.value
-      end
 
       # Reads requests in order; sends responses as they are ready (RFC 7766, section 6.2.1.1).
       def serve(stream)

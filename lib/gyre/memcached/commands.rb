@@ -53,7 +53,7 @@ module Gyre
         options ||= {}
         flags = +"#{wanted(options)} c"
         flags << " N#{@expiry.seconds(options[:vivify_ttl])}" if options[:vivify_ttl]
-        flags << " R#{whole(:recache_ttl, options[:recache_ttl])}" if options[:recache_ttl]
+        flags << " R#{@expiry.seconds(options[:recache_ttl])}" if options[:recache_ttl]
         METADATA.each { |name, letter| flags << letter if options[name] }
         command = read(name, key, flags) { |reply| metadata_of(reply, options) }
         command.idempotent = !(options[:vivify_ttl] || options[:recache_ttl])
@@ -149,11 +149,6 @@ module Gyre
         fields
       end
 
-      def whole(name, value)
-        value.is_a?(String) ? Integer(value, 10) : Integer(value)
-      rescue ArgumentError, TypeError, FloatDomainError
-        raise ArgumentError, "#{name} must be an Integer, got #{value.inspect[0, 80]}"
-      end
     end
   end
 end
