@@ -27,8 +27,8 @@ static VALUE transport_class;
 
 static void object_mark(void *opaque) {
   struct gyre_transport_object *object = opaque;
-  GYRE_MARK(object->io, object->peer, object->context, object->judge, object->read_timeout, object->write_timeout,
-            object->read_turn, object->write_turn);
+  GYRE_MARK(object->io, object->peer, object->judge, object->read_timeout, object->write_timeout, object->read_turn,
+            object->write_turn);
   if (object->sends && object->sends->scheduler) rb_gc_mark(object->sends->scheduler->self);
 }
 
@@ -53,7 +53,7 @@ static VALUE object_allocate(VALUE class) {
   struct gyre_transport_object *object;
   VALUE self = TypedData_Make_Struct(class, struct gyre_transport_object, &object_type, object);
   object->transport.fd = -1;
-  object->io = object->peer = object->context = object->read_timeout = object->write_timeout = Qnil;
+  object->io = object->peer = object->read_timeout = object->write_timeout = Qnil;
   object->read_turn = object->write_turn = object->judge = Qnil;
   return self;
 }
@@ -679,7 +679,6 @@ static VALUE object_begin_tls(VALUE self, VALUE context, VALUE name) {
         "tls: a client that verifies %" PRIsVALUE " needs the name that is in its certificate: name:", object->peer);
   if (error == -EINVAL) rb_raise(rb_eArgError, "tls: the name of a host has 255 bytes at most, not %zu", strlen(text));
   if (error < 0) rb_memerror();
-  RB_OBJ_WRITE(self, &object->context, context);
   RB_GC_GUARD(name);
   return self;
 }

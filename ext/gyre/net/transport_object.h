@@ -9,7 +9,6 @@ struct gyre_transport_object {
   struct gyre_transport transport;
   VALUE io; /* the socket, which Ruby closes; nil before initialize */
   VALUE peer;
-  VALUE context;
   VALUE judge;                       /* judges the peer's certificates, or nil */
   VALUE read_timeout, write_timeout; /* seconds or nil */
   VALUE read_turn, write_turn;       /* Gyre::Transport::Turn, after the first wait of a reader or writer */

@@ -17,11 +17,12 @@
 #define LINE_BYTES_LIMIT 8192
 #define TRAILER_BYTES_LIMIT 16384
 #define PIECE_BYTES_MIN 16384
-#define PIECE_BYTES_MAX 262144
+#define PIECE_BYTES_MAX 131072
 
 struct client {
   VALUE transport, trailers;
   VALUE headers; /* packed, or nil */
+  VALUE spare;   /* memory of a piece, or nil */
   union {
     int64_t head_until_ns;
     struct gyre_http1_chunked chunks;
@@ -30,17 +31,17 @@ struct client {
   int64_t until_ns; /* end of the request or of the idle time; negative: none */
   struct gyre_http_client_limits limits;
   uint32_t piece_bytes; /* of a body, read at once: doubles while the peer fills them */
-  uint16_t status;
-  uint8_t body; /* enum gyre_http1_reply_body */
+  uint16_t status : 10;
+  uint16_t body : 2; /* enum gyre_http1_reply_body */
   uint8_t method;
-  bool over, keep_alive, used;
-  bool answered; /* a byte of the response has come */
-  bool sent;     /* the whole request was sent, so the next may follow */
+  bool over : 1, keep_alive : 1;
+  bool answered : 1; /* a byte of the response has come */
+  bool sent : 1;     /* the whole request was sent, so the next may follow */
 };
 
 static void client_mark(void *opaque) {
   struct client *client = opaque;
-  GYRE_MARK(client->transport, client->headers, client->trailers);
+  GYRE_MARK(client->transport, client->headers, client->trailers, client->spare);
 }
 
 GYRE_TYPE(client_type, "Gyre::HTTP::Client::H1Connection", client_mark, RUBY_DEFAULT_FREE, NULL,
@@ -49,8 +50,8 @@ GYRE_TYPE(client_type, "Gyre::HTTP::Client::H1Connection", client_mark, RUBY_DEF
 static VALUE client_allocate(VALUE class) {
   struct client *client;
   VALUE self = TypedData_Make_Struct(class, struct client, &client_type, client);
-  client->transport = client->headers = client->trailers = Qnil;
-  client->over = true;
+  client->transport = client->headers = client->trailers = client->spare = Qnil;
+  client->over = client->keep_alive = true;
   return self;
 }
 
@@ -201,8 +202,6 @@ static void append_framing(struct text *text, VALUE body, uint8_t method) {
   APPEND(text, "\r\n");
 }
 
-static int64_t moment(VALUE seconds) { return NIL_P(seconds) ? -1 : (int64_t)(NUM2DBL(seconds) * 1e9); }
-
 /* Sends a head and a String as body; `body` is true if pieces follow. Returns whether the peer
  * takes more. */
 static VALUE client_send(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until) {
@@ -216,7 +215,7 @@ static VALUE client_send(VALUE self, VALUE method, VALUE target, VALUE headers, 
   rb_hash_foreach(headers, append_field, (VALUE)&text);
   if (!NIL_P(body) && body != Qtrue) body = rb_str_new_frozen(StringValue(body));
   append_framing(&text, body, client->method);
-  client->until_ns = moment(until);
+  client->until_ns = NIL_P(until) ? -1 : (int64_t)(NUM2DBL(until) * 1e9);
   client->over = client->keep_alive = client->answered = false;
   client->sent = body != Qtrue;
   client->status = 0;
@@ -260,7 +259,6 @@ static void take_head(VALUE self, struct client *client, const struct gyre_http_
   client->over = client->body == GYRE_REPLY_NONE;
   client->keep_alive = client->sent && (head->flags & GYRE_HTTP_HEAD_KEEP_ALIVE) &&
                        client->body != GYRE_REPLY_UNTIL_CLOSE && head->status != 101;
-  client->used = true;
   client->remaining = head->content_length;
   client->piece_bytes = PIECE_BYTES_MIN;
   if (client->body == GYRE_REPLY_CHUNKED) gyre_http1_chunked_reset(&client->chunks);
@@ -341,8 +339,17 @@ static VALUE read_chunked(VALUE self, struct client *client) {
   }
 }
 
+/* Returns a String for a piece. Keeps the one at the highest address, untouched: malloc gives the
+ * end of its heap back to the kernel, and then each page of a long body costs a fault again. */
+static VALUE new_piece(VALUE self, struct client *client, size_t most) {
+  VALUE piece = rb_str_buf_new((long)most), spare = client->spare;
+  if (most < PIECE_BYTES_MAX || (!NIL_P(spare) && RSTRING_PTR(piece) < RSTRING_PTR(spare))) return piece;
+  RB_OBJ_WRITE(self, &client->spare, rb_obj_hide(piece));
+  return NIL_P(spare) ? new_piece(self, client, most) : rb_obj_reveal(spare, rb_cString);
+}
+
 /* Receives into the piece's own memory. */
-static VALUE read_plain(struct client *client) {
+static VALUE read_plain(VALUE self, struct client *client) {
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
   bool sized = client->body == GYRE_REPLY_LENGTH;
   size_t most = client->piece_bytes;
@@ -353,7 +360,7 @@ static VALUE read_plain(struct client *client) {
     if (length > most) length = most;
     piece = gyre_transport_object_take(object, length);
   } else {
-    piece = rb_str_buf_new((long)most);
+    piece = new_piece(self, client, most);
     char *bytes = RSTRING_PTR(piece);
     length = receive(client, &bytes, most, GYRE_CLIENT_RECEIVES);
     rb_str_set_len(piece, (long)length);
@@ -374,13 +381,13 @@ static VALUE client_read(VALUE self) {
   struct client *client = get(self);
   if (client->over) return Qnil;
   gyre_socket_give_way();
-  return client->body == GYRE_REPLY_CHUNKED ? read_chunked(self, client) : read_plain(client);
+  return client->body == GYRE_REPLY_CHUNKED ? read_chunked(self, client) : read_plain(self, client);
 }
 
 /* True if the connection may be kept, as far as is known without the socket. */
 static bool is_kept(const struct client *client, const struct gyre_transport *transport) {
-  return client->over && (!client->used || client->keep_alive) && transport->fd >= 0 &&
-         transport->read.state == GYRE_SIDE_OPEN && !gyre_transport_available(transport);
+  return client->over && client->keep_alive && transport->fd >= 0 && transport->read.state == GYRE_SIDE_OPEN &&
+         !gyre_transport_available(transport);
 }
 
 /* True if another request may begin: no further byte and no end has come. Asks the socket, as a
@@ -414,7 +421,6 @@ static VALUE client_fields(VALUE class, VALUE packed) {
 
 static VALUE client_trailers(VALUE self) { return get(self)->trailers; }
 static VALUE client_is_over(VALUE self) { return get(self)->over ? Qtrue : Qfalse; }
-static VALUE client_is_used(VALUE self) { return get(self)->used ? Qtrue : Qfalse; }
 static VALUE client_transport(VALUE self) { return get(self)->transport; }
 static VALUE client_is_answered(VALUE self) { return get(self)->answered ? Qtrue : Qfalse; }
 
@@ -439,7 +445,7 @@ void gyre_init_http1_client(void) {
   rb_define_method(class, "trailers", client_trailers, 0);
   rb_define_method(class, "read", client_read, 0);
   rb_define_method(class, "over?", client_is_over, 0);
-  rb_define_method(class, "used?", client_is_used, 0);
+  rb_define_method(class, "used?", client_is_answered, 0);
   rb_define_method(class, "ready?", client_is_ready, 0);
   rb_define_method(class, "rest", client_rest, 0);
   rb_define_method(class, "transport", client_transport, 0);
