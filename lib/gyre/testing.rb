@@ -3,9 +3,7 @@
 # Gyre::Testing: tasks under a clock that jumps instead of sleeping, in a seeded order. `require
 # "gyre/testing"`, in tests.
 
-require "gyre/clock"
 require "gyre/errors"
-require "gyre/offload"
 require "gyre/run"
 require "gyre/testing/simulation"
 

@@ -90,7 +90,9 @@ bool gyre_is_mutex(VALUE blocker) {
   return !RB_SPECIAL_CONST_P(blocker) && (is_hidden(blocker) || RTEST(rb_obj_is_kind_of(blocker, mutex_class)));
 }
 
-struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
+/* Returns the wait of an unblocked fiber that has not continued yet, or NULL. An interrupt would
+ * lose its gift: a lock, or a queue element. */
+static struct gyre_wait *given_wait(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   if (parked->state != GYRE_READY) return NULL;
   struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocks.table, parked->fiber);
   struct gyre_wait *wait = node ? GYRE_CONTAINER(node, struct gyre_wait, blocked_node) : NULL;
@@ -175,7 +177,7 @@ struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber) 
 /* Raising before the fiber runs would lose an unblock's gift (a lock, a queue element). It goes to
  * another waiter; without one, the fiber first runs to its next wait. */
 static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
-  struct gyre_wait *wait = gyre_given(scheduler, parked);
+  struct gyre_wait *wait = given_wait(scheduler, parked);
   if (!wait) return false;
   wait->unblocked = !gyre_hand_on(scheduler, wait);
   return wait->unblocked;
@@ -211,7 +213,7 @@ static void defer_interrupt(struct gyre_scheduler *scheduler, struct gyre_interr
  * delayed. */
 static bool inner_fiber_waits(struct gyre_scheduler *scheduler, bool given) {
   GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.foreign, foreign_node) {
-    if (parked->fiber != parked->entered && (!given || gyre_given(scheduler, parked))) return true;
+    if (parked->fiber != parked->entered && (!given || given_wait(scheduler, parked))) return true;
   }
   return false;
 }

@@ -4,9 +4,7 @@
 #include "fiber/fibers.h"
 #include "loop/forks.h"
 
-#include <errno.h>
 #include <ruby/fiber/scheduler.h>
-#include <ruby/thread.h>
 
 VALUE gyre_cScheduler;
 static VALUE blocking;

@@ -298,11 +298,6 @@ VALUE gyre_fiber_id(struct gyre_scheduler *scheduler, VALUE fiber);
 VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id);
 
 bool gyre_fiber_is_working(struct gyre_scheduler *scheduler, VALUE fiber);
-/* Returns the wait of an unblocked fiber that has not continued yet, or NULL. An interrupt would
- * lose its gift: a lock, or a queue element. */
-struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
-/* Passes an unused wake-up to another waiter; false without one. */
-bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait);
 
 /* True if a mutex calls unblock with this blocker. */
 bool gyre_is_mutex(VALUE blocker);
@@ -350,6 +345,8 @@ void gyre_wait_again(struct gyre_wait *wait);
 void gyre_wait_end(struct gyre_wait *wait);
 /* Parks, for rb_ensure; takes a struct gyre_wait. */
 VALUE gyre_wait_body(VALUE wait);
+/* Passes an unused wake-up to another waiter; false without one. */
+bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait);
 
 /* Parks until `fd` is ready. Returns ready events, 0 after the timeout (negative: none), or
  * -errno. */

@@ -2,8 +2,6 @@
 #include "feature.h"
 #include "fiber/scheduler.h"
 
-#include <errno.h>
-#include <ruby/io.h>
 #ifdef GYRE_HAVE_SUBREAPER
 #include <sys/prctl.h>
 #endif

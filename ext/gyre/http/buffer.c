@@ -29,23 +29,19 @@ void gyre_http_buffer_append(struct gyre_http_buffer *buffer, const char *bytes,
   buffer->length += length;
 }
 
-void gyre_http_buffer_number(struct gyre_http_buffer *buffer, uint64_t number) {
-  char digits[20];
-  size_t at = sizeof(digits);
-  do {
-    digits[--at] = (char)('0' + number % 10);
-    number /= 10;
-  } while (number);
-  gyre_http_buffer_append(buffer, digits + at, sizeof(digits) - at);
-}
-
 void gyre_http_buffer_text(struct gyre_http_buffer *buffer, const char *text) {
   gyre_http_buffer_append(buffer, text, strlen(text));
 }
 
 void gyre_http_buffer_length(struct gyre_http_buffer *buffer, uint64_t length) {
+  char digits[20];
+  size_t at = sizeof(digits);
+  do {
+    digits[--at] = (char)('0' + length % 10);
+    length /= 10;
+  } while (length);
   gyre_http_buffer_text(buffer, "content-length: ");
-  gyre_http_buffer_number(buffer, length);
+  gyre_http_buffer_append(buffer, digits + at, sizeof(digits) - at);
   gyre_http_buffer_text(buffer, "\r\n");
 }
 

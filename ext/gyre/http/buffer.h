@@ -20,7 +20,6 @@ struct gyre_http_date {
 #define GYRE_HTTP_DATE_LENGTH 37
 
 void gyre_http_buffer_append(struct gyre_http_buffer *buffer, const char *bytes, size_t length);
-void gyre_http_buffer_number(struct gyre_http_buffer *buffer, uint64_t number);
 void gyre_http_buffer_text(struct gyre_http_buffer *buffer, const char *text);
 void gyre_http_buffer_free(struct gyre_http_buffer *buffer);
 

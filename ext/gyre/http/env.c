@@ -6,7 +6,6 @@
 
 #include <arpa/inet.h>
 #include <ruby/encoding.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 

@@ -186,7 +186,7 @@ bool gyre_http_exchange_is_outside(VALUE self);
 VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, const VALUE *arguments);
 
 /* handler.c: true if the request runs now and has its place. */
-bool gyre_http_is_exempt(const struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request);
+bool gyre_http_is_exempt(struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request);
 bool gyre_http_admit(struct gyre_http_acceptor *acceptor, struct gyre_http_request *request);
 
 /* env.c */

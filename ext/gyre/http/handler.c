@@ -97,7 +97,7 @@ static VALUE ask(VALUE argument) {
 }
 
 /* Never waits, as it runs on the loop's fiber. After a reported error the request queues. */
-bool gyre_http_is_exempt(const struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request) {
+bool gyre_http_is_exempt(struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request) {
   if (NIL_P(acceptor->exempt)) return false;
   const struct gyre_http_slice method = request->head->method, path = request->head->path;
   uint8_t number = gyre_http_method_number(request->bytes + method.offset, method.length);
@@ -106,10 +106,8 @@ bool gyre_http_is_exempt(const struct gyre_http_acceptor *acceptor, const struct
   int state = 0;
   VALUE exempt = rb_protect(ask, (VALUE)&asking, &state);
   if (!state) return RTEST(exempt);
-  VALUE error = rb_errinfo();
-  if (!rb_obj_is_kind_of(error, rb_eStandardError)) rb_jump_tag(state);
-  rb_set_errinfo(Qnil);
-  rb_funcall(acceptor->scheduler->self, rb_intern("report"), 2, error, rb_fiber_current());
+  state = gyre_http_handler_failed(acceptor, state, false);
+  if (state) rb_jump_tag(state);
   return false;
 }
 

@@ -2,11 +2,6 @@
  * the app. Fetches the exchange again after a wait, during which it may end. */
 #include "http/exchange.h"
 
-static VALUE input_wait_body(VALUE argument) {
-  gyre_wait_again(&((struct gyre_http_reader *)argument)->wait);
-  return Qnil;
-}
-
 static VALUE input_wait_ensure(VALUE argument) {
   struct gyre_http_reader *input = (struct gyre_http_reader *)argument;
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(input->self);
@@ -40,7 +35,7 @@ bool gyre_http_wait_for_input(VALUE self, const char **reason) {
   gyre_wait_begin(scheduler, &input.wait, self);
   gyre_wait_arm(&input.wait, limit_ns);
   exchange->reader = &input;
-  rb_ensure(input_wait_body, (VALUE)&input, input_wait_ensure, (VALUE)&input);
+  rb_ensure(gyre_wait_body, (VALUE)&input.wait, input_wait_ensure, (VALUE)&input);
   if (gyre_http_exchange_open(self) && !input.kept) gyre_http_refuse_second_reader();
   exchange = gyre_http_exchange_get(self);
   /* Checks waiting bytes first: the loop may have been late, not the client. */

@@ -3,8 +3,6 @@
 
 #include "http/exchange.h"
 
-#include <string.h>
-
 struct gyre_http_response_head {
   struct gyre_http_exchange *exchange;
   struct gyre_http_buffer *output;

@@ -2,8 +2,6 @@
  * on bytes outside the grammar as a message. Twin: test/oracle/log/syslog.rb. */
 #include "log/log_frame.h"
 
-#include <stdio.h>
-
 struct rest {
   const char *at, *end;
 };

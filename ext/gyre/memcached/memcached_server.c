@@ -1,7 +1,6 @@
 /* Gyre::Memcached::Server's calls for one key, and its connections. lib/gyre/memcached/server.rb
  * connects and names errors; memcached_request.c carries out calls. */
 #include "memcached/memcached_request.h"
-#include "net/socket_wait.h"
 
 #include <string.h>
 

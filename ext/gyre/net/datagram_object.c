@@ -4,7 +4,6 @@
 #include "fiber/scheduler.h"
 #include "loop/forks.h"
 #include "net/datagram.h"
-#include "net/net.h"
 #include "net/socket_wait.h"
 
 #include <errno.h>

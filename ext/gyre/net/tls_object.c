@@ -3,8 +3,6 @@
 #include "net/tls.h"
 #include "net/tls_tickets.h"
 
-#include <errno.h>
-
 #ifdef GYRE_HAVE_LIBSSL
 
 static void context_free(void *opaque) { gyre_tls_context_release(opaque); }

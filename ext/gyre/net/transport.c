@@ -189,7 +189,6 @@ size_t gyre_transport_untaken(const struct gyre_transport *transport) {
 #ifdef TIOCOUTQ
   int bytes = 0;
   if (transport->fd >= 0 && ioctl(transport->fd, TIOCOUTQ, &bytes) == 0 && bytes > 0) return (size_t)bytes;
-#else
 #endif
   return 0;
 }

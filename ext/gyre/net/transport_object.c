@@ -3,7 +3,6 @@
 #include "net/transport_object.h"
 #include "fiber/ruby_io.h"
 #include "fiber/scheduler.h"
-#include "loop/loop.h"
 #include "net/net.h"
 #include "net/socket_wait.h"
 #include "net/tls.h"

@@ -40,11 +40,6 @@ static VALUE hand_over(VALUE self, const char *method, int count, const VALUE *a
                     ID2SYM(rb_intern(method)), rb_ary_new_from_values(count, arguments));
 }
 
-static VALUE wait_body(VALUE argument) {
-  gyre_wait_again(&((struct gyre_websocket_waiter *)argument)->wait);
-  return Qnil;
-}
-
 static VALUE wait_ensure(VALUE argument) {
   struct gyre_websocket_waiter *waiter = (struct gyre_websocket_waiter *)argument;
   gyre_list_remove(&waiter->node);
@@ -63,7 +58,7 @@ static bool wait_for(VALUE self, enum gyre_websocket_change change, int64_t time
     websocket->run.waited = true;
     gyre_job_stays(websocket->acceptor->scheduler);
   }
-  rb_ensure(wait_body, (VALUE)&waiter, wait_ensure, (VALUE)&waiter);
+  rb_ensure(gyre_wait_body, (VALUE)&waiter.wait, wait_ensure, (VALUE)&waiter);
   return !waiter.wait.timed_out;
 }
 

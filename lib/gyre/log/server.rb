@@ -4,8 +4,6 @@
 # runs, ends and restarts it; Gyre::Log::Connection serves clients.
 
 require "gyre"
-require "gyre/net/endpoint"
-require "gyre/settings/units"
 require "gyre/log/server/committer"
 require "gyre/log/server/acceptor"
 require "gyre/log/server/hub"

@@ -3,7 +3,7 @@
 # A connected socket with buffers, plain or TLS: waits let other fibers run, or block only the
 # thread. ext/gyre/net/ moves bytes; this file has methods. Made by Gyre.connect and Gyre.listen.
 require "gyre/loop"
-require "gyre/net/turn"
+require "gyre/sync/waiters"
 
 module Gyre
   # A byte stream to a peer.
@@ -96,5 +96,28 @@ module Gyre
 
     # @return [String]
     def inspect = "#<#{self.class} #{peer}#{" TLS" if tls?}#{" closed" if closed?}>"
+
+    # The turn to read or to write: a Mutex with a timeout. transport_object.c makes it for the
+    # first waiter, takes it (rb_mutex_trylock), and waits here. Returned by the fiber that took it.
+    # @api private
+    class Turn < Thread::Mutex
+      def initialize
+        super
+        @waiters = Waiters.new(self)
+      end
+
+      # False after the timeout, true if it may be free.
+      def wait(timeout_s) = @waiters.wait(timeout_s) { locked? }
+
+      # Wakes another caller in place of the woken one.
+      def pass = @waiters.wake
+
+      def release
+        Thread.handle_interrupt(SpinLock::NEVER) do
+          unlock
+          @waiters.wake
+        end
+      end
+    end
   end
 end

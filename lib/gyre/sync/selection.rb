@@ -5,7 +5,6 @@
 # the selection's offer, once. Locks channels together, by id, during that, or a message could slip
 # through.
 
-require "gyre/clock"
 require "gyre/errors"
 require "gyre/sync/spin_lock"
 require "gyre/sync/selection/cases"

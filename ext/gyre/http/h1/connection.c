@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define RECENT_NS INT64_C(1000000000) /* the next request may follow the last response */
 

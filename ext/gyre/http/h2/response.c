@@ -23,11 +23,6 @@ static void write_failed(struct gyre_http_exchange *exchange, int error) {
   rb_syserr_fail(error, "write a response");
 }
 
-static VALUE room_wait_body(VALUE argument) {
-  gyre_wait_again(&((struct gyre_http_reader *)argument)->wait);
-  return Qnil;
-}
-
 static VALUE room_wait_ensure(VALUE argument) {
   struct gyre_http_reader *wait = (struct gyre_http_reader *)argument;
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(wait->self);
@@ -64,7 +59,7 @@ static size_t room(VALUE self, size_t held) {
     gyre_wait_arm(&wait.wait, limit_ns);
     own->writer = &wait;
     exchange->response.writing = true;
-    rb_ensure(room_wait_body, (VALUE)&wait, room_wait_ensure, (VALUE)&wait);
+    rb_ensure(gyre_wait_body, (VALUE)&wait.wait, room_wait_ensure, (VALUE)&wait);
     exchange = gyre_http_response_writable(self);
     gyre_http_exchange_end_wait(exchange, from_ns);
     if (wait.wait.timed_out && gyre_http2_stream_of(exchange)->out.sent_bytes == sent) client_is_slow(exchange);

@@ -72,6 +72,19 @@ static struct gyre_http2_stream *new_stream(struct gyre_http2_session *session) 
   return stream;
 }
 
+static size_t block_bytes(const struct gyre_http2_block *block) {
+  return (block->text ? block->text->capacity : 0) + block->capacity * sizeof(struct gyre_http_field);
+}
+
+/* Updates the budgets of input and output. */
+static void count_bytes(struct gyre_http2_stream *stream) {
+  struct gyre_http_capacity *capacity = stream->session->capacity;
+  if (!capacity) return;
+  size_t input = (stream->in.bytes ? stream->in.bytes->capacity : 0) + block_bytes(&stream->trailers);
+  gyre_http_budget_hold(&capacity->input, &stream->in.counted, input);
+  gyre_http_budget_hold(&capacity->output, &stream->out.counted, stream->out.bytes ? stream->out.bytes->capacity : 0);
+}
+
 static void free_stream(struct gyre_http2_stream *stream) {
   gyre_list_remove(&stream->node);
   gyre_list_remove(&stream->changed);
@@ -83,21 +96,9 @@ static void free_stream(struct gyre_http2_stream *stream) {
   gyre_http2_block_free(&stream->trailers);
   gyre_bytes_free(&stream->in.bytes);
   gyre_bytes_free(&stream->out.bytes);
-  gyre_http2_stream_count(stream);
+  count_bytes(stream);
   gyre_bytes_free(&stream->out.trailers);
   free(stream);
-}
-
-static size_t block_bytes(const struct gyre_http2_block *block) {
-  return (block->text ? block->text->capacity : 0) + block->capacity * sizeof(struct gyre_http_field);
-}
-
-void gyre_http2_stream_count(struct gyre_http2_stream *stream) {
-  struct gyre_http_capacity *capacity = stream->session->capacity;
-  if (!capacity) return;
-  size_t input = (stream->in.bytes ? stream->in.bytes->capacity : 0) + block_bytes(&stream->trailers);
-  gyre_http_budget_hold(&capacity->input, &stream->in.counted, input);
-  gyre_http_budget_hold(&capacity->output, &stream->out.counted, stream->out.bytes ? stream->out.bytes->capacity : 0);
 }
 
 void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited) {
@@ -126,7 +127,7 @@ static void drop_input(struct gyre_http2_stream *stream) {
   size_t held = gyre_bytes_held(stream->in.bytes);
   gyre_bytes_free(&stream->in.bytes);
   gyre_http2_block_free(&stream->trailers);
-  gyre_http2_stream_count(stream);
+  count_bytes(stream);
   if (held) consume(stream, held);
 }
 
@@ -161,7 +162,7 @@ void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream) {
 
 void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length) {
   gyre_bytes_consume(&stream->in.bytes, length);
-  gyre_http2_stream_count(stream);
+  count_bytes(stream);
   consume(stream, length);
 }
 
@@ -255,7 +256,7 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
     if (!stream) break;
     if (stream->headed) {
       stream->in.ended |= ends;
-      gyre_http2_stream_count(stream);
+      count_bytes(stream);
     } else if (session->client) {
       gyre_http2_head_conclude_response(stream, ends);
       if (stream->head.status) gyre_http2_stream_reset(stream, NGHTTP2_CANCEL);
@@ -295,7 +296,7 @@ static int on_data(nghttp2_session *nghttp2, uint8_t flags, int32_t id, const ui
   } else {
     stream->in.came_ns = session->now_ns;
     grant(stream, length);
-    gyre_http2_stream_count(stream);
+    count_bytes(stream);
     gyre_http2_stream_note(stream);
   }
   return 0;
@@ -311,7 +312,7 @@ static int on_close(nghttp2_session *nghttp2, int32_t id, uint32_t error, void *
   session->open_count--;
   stream->departed |= error != NGHTTP2_NO_ERROR;
   gyre_bytes_free(&stream->out.bytes);
-  gyre_http2_stream_count(stream);
+  count_bytes(stream);
   gyre_http2_stream_note(stream);
   return 0;
 }
@@ -388,7 +389,7 @@ static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const ui
   } else if (length) {
     memcpy(place + 9, stream->out.bytes->bytes + stream->out.bytes->offset, length);
     gyre_bytes_consume(&stream->out.bytes, length);
-    gyre_http2_stream_count(stream);
+    count_bytes(stream);
   }
   stream->out.sent_bytes += length;
   stream->out.progress_ns = session->now_ns;
@@ -446,7 +447,7 @@ void gyre_http2_stream_lend(struct gyre_http2_stream *stream, const char *bytes,
 }
 
 void gyre_http2_stream_wrote(struct gyre_http2_stream *stream) {
-  gyre_http2_stream_count(stream);
+  count_bytes(stream);
   resume(stream);
 }
 

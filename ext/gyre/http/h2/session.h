@@ -198,8 +198,6 @@ void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream);
 void gyre_http2_stream_note(struct gyre_http2_stream *stream);
 /* Sets whether the body must come before the handler begins. */
 void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited);
-/* Updates the budgets of input and output. */
-void gyre_http2_stream_count(struct gyre_http2_stream *stream);
 /* Drops the body, now and later. */
 void gyre_http2_stream_discard(struct gyre_http2_stream *stream);
 /* The app has read `length` bytes. */
