@@ -40,7 +40,7 @@ module Gyre
         @before_stop = before_stop
         @hang_up = hang_up
         @abandon = abandon
-        @commands = Commands.new(:stop, :stop_now, :hang_up, :ended)
+        @commands = Commands.new
         @phase = :waiting
         @began_s = Clock.now
       end
@@ -71,8 +71,6 @@ module Gyre
       ensure
         @commands.stop
       end
-
-      def close = @commands.close
 
       private
 

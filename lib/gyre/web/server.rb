@@ -165,7 +165,7 @@ module Gyre
       # Releases everything opened by {#listen}; {#run} ends with it.
       # @return [void]
       def close
-        Lifetime.each_of(-> { @http&.close }, *[@listening, @metrics, @access_log, @layers, @lifetime].compact.map { |part| part.method(:close) })
+        Lifetime.each_of(-> { @http&.close }, *[@listening, @metrics, @access_log, @layers].compact.map { |part| part.method(:close) })
       end
 
       # @return [Boolean] whether it takes no more connections, and ends behind its last request

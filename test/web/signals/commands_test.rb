@@ -13,8 +13,6 @@ class WebCommandsTest < Minitest::Test
     @events = Thread::Queue.new
   end
 
-  def teardown = @commands.close
-
   def test_messages_come_in_their_order_to_a_fiber_that_waits
     taking do |task|
       told = task.async { Array.new(3) { @commands.take } }
@@ -34,16 +32,6 @@ class WebCommandsTest < Minitest::Test
     trap("USR2", "DEFAULT")
   end
 
-  def test_posting_to_a_closed_pipe_does_no_harm
-    @commands.close
-    assert_nil @commands.post(:one)
-  end
-
-  def test_a_full_pipe_makes_no_caller_wait
-    100_000.times { @commands.post(:one) }
-    taking { assert_equal :one, @commands.take }
-  end
-
   def test_it_takes_nothing_after_its_stop
     taking { nil }
     Gyre.run do
@@ -55,7 +43,6 @@ class WebCommandsTest < Minitest::Test
 
   # A hook at a server's end may wait for what it likes.
   def test_a_loop_that_runs_is_left_alone_although_nothing_takes_messages
-    @commands.close
     @commands = commands(60)
     taking do
       @commands.watch(Thread.current, 0) { |event| @events << event }
@@ -88,7 +75,7 @@ class WebCommandsTest < Minitest::Test
 
   private
 
-  def commands(answer_s) = Gyre::Web::Commands.new(:one, :two, answer_s: answer_s)
+  def commands(answer_s) = Gyre::Web::Commands.new(answer_s: answer_s)
 
   # Inside of Gyre.run, while messages are taken.
   def taking

@@ -1,28 +1,26 @@
 # frozen_string_literal: true
 
-# Passes messages from signal handlers and threads to a server, in order, through a pipe (a signal
-# handler cannot take a lock) that a task empties, even while an earlier message is handled. A watch
-# interrupts an app that blocks that task by computing. Made by Lifetime.
+# Passes messages from signal handlers and threads to a server, in order, through a queue that a
+# task empties even while an earlier message is handled. A watch interrupts an app that blocks that
+# task by computing. Made by Lifetime.
 
 require "gyre/clock"
 require "gyre/errors"
-require "gyre/loop/wakeup_pipe"
-require "io/wait"
-require "stringio"
 require "gyre/inspection/hierarchy"
 require "gyre/signals"
+require "gyre/sync/queue"
+require "stringio"
 
 module Gyre
   module Web
-    # Messages are Symbols of a fixed list.
+    # Messages are Symbols.
     class Commands
       # Seconds for the loop to respond.
       ANSWER_S = 1.0
 
-      def initialize(*messages, answer_s: ANSWER_S)
-        @messages = [*messages, :hello]
+      def initialize(answer_s: ANSWER_S)
         @answer_s = answer_s
-        @reader, @writer = Loop::WakeupPipe.open
+        @posted = Gyre::Queue.new
         @taken = Thread::Queue.new
         @received = 0
         @watches = []
@@ -30,14 +28,10 @@ module Gyre
       end
 
       # Never waits; any thread and signal handler may call it.
-      def post(message)
-        @writer.write_nonblock(@messages.index(message).chr, exception: false)
-      rescue IOError, Errno::EPIPE
-        nil # closed: the server has ended
-      end
+      def post(message) = @posted.push(message)
 
       # Takes messages in a child of the current task.
-      def start = @task = Task.current.async("commands", transient: true) { loop { receive } }
+      def start = @task = Task.current.async("commands", transient: true) { @posted.each { |message| receive(message) } }
 
       def take = @taken.pop
 
@@ -53,17 +47,10 @@ module Gyre
         @task&.stop
       end
 
-      def close = [@reader, @writer].each(&:close)
-
       private
 
-      def receive
-        @reader.wait_readable
-        byte = @reader.read_nonblock(1, exception: false)
-        return if byte == :wait_readable
-
+      def receive(message)
         @received += 1
-        message = @messages[byte.ord]
         @taken << message unless message == :hello
       end
 
