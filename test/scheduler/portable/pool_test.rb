@@ -48,7 +48,7 @@ class PortablePoolTest < Minitest::Test
       burst = ->(task) { Array.new(300) { task.async { sleep 0.05 } }.each(&:wait).clear }
       Gyre.run do |task|
         burst.call(task)
-        sleep 1.5
+        sleep 0.5 until Fiber.scheduler.stats[:idle_fibers] <= Gyre::Scheduler::Portable::Pool::IDLE_KEPT
         GC.start
         fibers = ObjectSpace.each_object(Fiber).count
         puts fibers < 150 ? "collected" : fibers
