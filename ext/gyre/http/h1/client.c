@@ -17,7 +17,7 @@
 #define LINE_BYTES_LIMIT 8192
 #define TRAILER_BYTES_LIMIT 16384
 #define PIECE_BYTES_MIN 16384
-#define PIECE_BYTES_MAX 131072
+#define PIECE_BYTES_MAX 262144
 
 struct client {
   VALUE transport, trailers;
