@@ -391,8 +391,8 @@ static VALUE flush_on(VALUE argument) {
 
 /* Waits until at most `rest` bytes are unsent. After an exception `writers` stays counted, as the
  * rest may never leave. */
-static void flush_but(VALUE self, struct gyre_transport_object *object, int (*call)(struct gyre_transport *),
-                      uint32_t rest) {
+static void flush(VALUE self, struct gyre_transport_object *object, int (*call)(struct gyre_transport *),
+                  uint32_t rest) {
   struct flushing flushing = {.self = self,
                               .call = call,
                               .position = queued_bytes_sent(object) + gyre_bytes_held(object->transport.output) - rest};
@@ -402,10 +402,6 @@ static void flush_but(VALUE self, struct gyre_transport_object *object, int (*ca
   object->writers++;
   in_turn(self, true, flush_on, &flushing);
   object->writers--;
-}
-
-static void flush(VALUE self, struct gyre_transport_object *object, int (*call)(struct gyre_transport *)) {
-  flush_but(self, object, call, 0);
 }
 
 /* Sends nothing more after a truncated message. */
@@ -452,7 +448,7 @@ static VALUE object_write(int argc, VALUE *argv, VALUE self) {
     if (error < 0 && (sent || i > 0)) cut(transport, error);
     if (error < 0) gyre_transport_object_fail(object, error, "send to");
   }
-  if (gyre_transport_unsent(transport)) flush(self, object, gyre_transport_flush);
+  if (gyre_transport_unsent(transport)) flush(self, object, gyre_transport_flush, 0);
   ALLOCV_END(memory);
   return SIZET2NUM(bytes);
 }
@@ -485,7 +481,7 @@ static VALUE object_append(VALUE self, VALUE string) {
     return self;
   }
   struct gyre_transport_object *object = append(self, string, scheduler);
-  if (gyre_bytes_held(object->transport.output) > HIGH_WATER) flush_but(self, object, gyre_transport_flush, LOW_WATER);
+  if (gyre_bytes_held(object->transport.output) > HIGH_WATER) flush(self, object, gyre_transport_flush, LOW_WATER);
   return self;
 }
 
@@ -510,7 +506,7 @@ static VALUE object_hold(VALUE self) {
  * @return [self]
  * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write} */
 static VALUE object_flush(VALUE self) {
-  flush(self, gyre_transport_object_get(self), gyre_transport_flush);
+  flush(self, gyre_transport_object_get(self), gyre_transport_flush, 0);
   return self;
 }
 
@@ -583,7 +579,7 @@ static VALUE object_write_file(VALUE self, VALUE file, VALUE offset, VALUE lengt
   object->writers++;
   in_turn(self, true, send_file, &sending);
   object->writers--;
-  flush(self, gyre_transport_object_get(self), gyre_transport_flush);
+  flush(self, gyre_transport_object_get(self), gyre_transport_flush, 0);
   RB_GC_GUARD(sending.file);
   return ULL2NUM(sending.moved);
 }
@@ -592,7 +588,7 @@ static VALUE object_write_file(VALUE self, VALUE file, VALUE offset, VALUE lengt
  * @return [nil]
  * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write} */
 static VALUE object_close_write(VALUE self) {
-  flush(self, gyre_transport_object_get(self), gyre_transport_end);
+  flush(self, gyre_transport_object_get(self), gyre_transport_end, 0);
   return Qnil;
 }
 

@@ -251,10 +251,7 @@ module Gyre
         raise UsageError, "#{variable}=#{text} in the environment: #{error.message}"
       end
 
-      def log(settings)
-        require "gyre/web/log"
-        Web::Log.new(notices: (@out unless settings[:quiet]), errors: @err)
-      end
+      def log(settings) = Web::Log.new(notices: (@out unless settings[:quiet]), errors: @err)
 
       def endpoints(settings, environment)
         require "gyre/web/tls_contexts"

@@ -13,11 +13,9 @@ module Gyre
   module Web
     # Writes many lines with one call.
     class AccessLog
-      # Bytes that a pipe takes in one piece (pipe(7)).
-      PIPE_BYTES = 4096
       # Seconds for reopening the file.
       REOPEN_S = 5
-      private_constant :PIPE_BYTES, :REOPEN_S
+      private_constant :REOPEN_S
 
       # @param format [String] as for {LogFormat.named}, except "none"
       # @param out [IO, StringIO, LogFile] written in another thread
@@ -28,7 +26,7 @@ module Gyre
         @out = out
         @log = log
         @failing = false
-        @piped = out.is_a?(IO) && out.stat.then { |stat| stat.pipe? || stat.socket? }
+        @piped = LineWriter.pipe?(out)
         @writer = LineWriter.new(bytes_limit: bytes_limit) { |lines, dropped| write(lines, dropped) }
       end
 
@@ -87,10 +85,10 @@ module Gyre
 
       # Cuts lines, as other processes' lines in the pipe must not tear them.
       def pieces(lines)
-        return [lines] unless @piped && lines.bytesize > PIPE_BYTES
+        return [lines] unless @piped && lines.bytesize > LineWriter::PIPE_BYTES
 
         lines.each_line.with_object([+""]) do |line, pieces|
-          pieces << +"" if pieces.last.bytesize + line.bytesize > PIPE_BYTES && !pieces.last.empty?
+          pieces << +"" if pieces.last.bytesize + line.bytesize > LineWriter::PIPE_BYTES && !pieces.last.empty?
           pieces.last << line
         end
       end

@@ -11,10 +11,6 @@ module Gyre
   module Web
     # Writes each message at once: threads do not mix them.
     class Log
-      # Bytes that a writable pipe takes without waiting (pipe(7)).
-      PIPE_BYTES = 4096
-      private_constant :PIPE_BYTES
-
       # @param notices [IO, nil] nil drops notices
       # @param errors [IO]
       def initialize(notices: nil, errors: $stderr)
@@ -36,13 +32,13 @@ module Gyre
       def write(io, text)
         writer = @waiting[io]
         return writer.add(text) unless writer.nil? || writer.empty?
-        return put(io, text) unless pipe?(io)
+        return put(io, text) unless LineWriter.pipe?(io)
 
         until text.empty?
           return wait(io, text) unless io.wait_writable(0)
 
-          put(io, text.byteslice(0, PIPE_BYTES))
-          text = text.byteslice(PIPE_BYTES..).to_s
+          put(io, text.byteslice(0, LineWriter::PIPE_BYTES))
+          text = text.byteslice(LineWriter::PIPE_BYTES..).to_s
         end
       rescue IOError, SystemCallError
         nil # nowhere left to report it
@@ -54,8 +50,6 @@ module Gyre
       rescue IOError, SystemCallError
         nil
       end
-
-      def pipe?(io) = io.is_a?(IO) && io.stat.then { |stat| stat.pipe? || stat.socket? }
 
       # Continues in a thread, where later messages wait.
       def wait(io, text)

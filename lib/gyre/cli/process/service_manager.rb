@@ -8,6 +8,8 @@ require "socket"
 module Gyre
   module CLI
     class ServiceManager
+      STATUS_S = 1
+
       def initialize(environment = ENV)
         @path = environment["NOTIFY_SOCKET"]
         @watchdog_s = watchdog(environment)
@@ -30,6 +32,12 @@ module Gyre
       def stopping = tell("STOPPING=1")
 
       def alive = tell("WATCHDOG=1")
+
+      # Reports from a task: the block's status, and life while `lives` returns true.
+      def attend(task, lives = -> { true })
+        task.every(STATUS_S, "status") { status(yield) } if present?
+        task.every(@watchdog_s, "systemd's watchdog") { alive if lives.call } if @watchdog_s
+      end
 
       private
 

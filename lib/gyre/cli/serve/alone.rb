@@ -12,7 +12,6 @@ module Gyre
     class ServeAlone
       # Their effect with workers.
       RESTARTS = { "USR1" => "a rolling restart", "USR2" => "a hot restart", "TTIN" => "a worker more", "TTOU" => "a worker fewer" }.freeze
-      STATUS_S = 1
 
       def initialize(settings, log:, **places)
         raise StartError, Serve::NEEDS_WORKERS if settings[:state]
@@ -38,7 +37,7 @@ module Gyre
         server.run do
           task = Task.current
           task.async("signals", transient: true) { Gyre.signals(*RESTARTS.keys) { |signals| signals.each { |name| explain(name) } } }
-          tell_manager(task, server) if @manager.present?
+          @manager.attend(task) { status(server.stats) }
           yield
           @manager.ready
         end
@@ -51,11 +50,6 @@ module Gyre
       private
 
       def explain(name) = @log.info("#{name}: #{RESTARTS.fetch(name)} needs workers: start the server with --workers 1 or more")
-
-      def tell_manager(task, server)
-        task.every(STATUS_S, "status") { @manager.status(status(server.stats)) }
-        task.every(@manager.watchdog_s, "systemd's watchdog") { @manager.alive } if @manager.watchdog_s
-      end
 
       def status(stats) = "#{stats[:running]} requests running, #{stats[:requests]} served, #{stats[:connections]} connections"
     end

@@ -20,7 +20,6 @@ module Gyre
     # A supervisor's start.
     class ServeWorkers
       SIGNALS = %w[INT TERM HUP USR1 USR2 TTIN TTOU CHLD].freeze
-      STATUS_S = 1
 
       # `places`: Holdings' endpoints, and whether the settings name them.
       def initialize(settings, environment, count, log:, handover: nil, restart: Restart.new, **places)
@@ -72,8 +71,7 @@ module Gyre
       def begin_serving
         @task = task = Task.current
         task.async("signals", transient: true) { Gyre.signals(*SIGNALS) { |signals| signals.each { |name| heed(name) } } }
-        task.every(STATUS_S, "status") { @manager.status(status_line) } if @manager.present?
-        task.every(@manager.watchdog_s, "systemd's watchdog") { pat_watchdog } if @manager.watchdog_s
+        @manager.attend(task, method(:lives?)) { status_line }
         watch_restart_file(@settings[:restart_file]) if @settings[:restart_file]
         task.async("control", transient: true) { serve_control }
         @manager.ready if @handover
@@ -181,9 +179,7 @@ module Gyre
         "#{serving} of #{@supervisor.count} workers serve, #{running} requests running, #{served} served"
       end
 
-      def pat_watchdog
-        @manager.alive if @supervisor.stopping? || @supervisor.answering?(@manager.watchdog_s * 2)
-      end
+      def lives? = @supervisor.stopping? || @supervisor.answering?(@manager.watchdog_s * 2)
 
       def commands
         { "/stop" => -> { stop && nil }, "/reload" => method(:reload_or_reason),

@@ -15,6 +15,11 @@ module Gyre
       GATHER_S = 0.01
       # Beyond it the thread runs at once, ahead of a computing loop's time slice (0.1 s).
       PASS_BYTES = 64 * 1024
+      # Bytes that a writable pipe takes without waiting, in one piece (pipe(7)).
+      PIPE_BYTES = 4096
+
+      # True for a pipe or socket.
+      def self.pipe?(io) = io.is_a?(IO) && io.stat.then { |stat| stat.pipe? || stat.socket? }
 
       attr_reader :dropped
 
