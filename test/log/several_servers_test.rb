@@ -15,7 +15,6 @@ GyreTest::Engines.test_case("LogSeveralServersTest", backends: GyreTest::Engines
       send_records(first, 30..60) # as if no answer had come for 30 to 50
       send_records(second, 61..80)
       assert_equal (1..80).map { |number| "message #{number}" }, read_in_group(redis, "readers")
-      assert_equal 80, redis.call("XLEN", "gyre")
     end
   end
 
@@ -88,12 +87,13 @@ GyreTest::Engines.test_case("LogSeveralServersTest", backends: GyreTest::Engines
     end
   end
 
+  # Without the servers' own notices: one refuses clients until it has read whom it knows.
   def read_in_group(redis, group)
     redis.call("XGROUP", "CREATE", "gyre", group, "0")
     found = []
     while (reply = redis.call("XREADGROUP", "GROUP", group, "one", "COUNT", 30, "STREAMS", "gyre", ">"))
-      found.concat(reply[0][1].map { |entry, fields| redis.call("XACK", "gyre", group, entry) && fields.each_slice(2).to_h["message"] })
+      found.concat(reply[0][1].map { |entry, fields| redis.call("XACK", "gyre", group, entry) && fields.each_slice(2).to_h })
     end
-    found
+    found.reject { |fields| fields["service"] == "gyre" }.map { |fields| fields["message"] }
   end
 end
