@@ -18,7 +18,7 @@ extern VALUE gyre_mGyre;
 #define GYRE_TYPE(variable, name, mark, free, size, type_flags)                                                        \
   static const rb_data_type_t variable = {name, {mark, free, size}, NULL, NULL, type_flags}
 
-/* Marks objects for the collector, which then leaves them at their addresses. */
+/* Marks objects for the collector, which then leaves them at their addresses: C may keep these. */
 static inline void gyre_mark(const VALUE *objects, size_t count) {
   for (size_t i = 0; i < count; i++) rb_gc_mark(objects[i]);
 }

@@ -8,8 +8,8 @@ require "gyre/dns/message"
 
 module GyreTest
   module NameServers
-    # Name => what makes a reply about example.org one that does not count. The other id has the
-    # same place in a forwarder's table.
+    # Changes to a good reply about example.org, by name; each makes it invalid. The other id has
+    # the same place in a forwarder's table.
     FORGERIES = {
       "another id" => ->(good) { [good.unpack1("n") ^ 1024].pack("n") + good.byteslice(2..) },
       "another question" => ->(good) { good.sub(/example/i, "exbmple") },

@@ -33,7 +33,7 @@ struct forwarder {
 
 static void forwarder_mark(void *opaque) {
   const struct forwarder *forwarder = opaque;
-  GYRE_MARK(forwarder->random, forwarder->self); /* pinned: C keeps its address */
+  GYRE_MARK(forwarder->random, forwarder->self);
   for (int i = 0; i < PLACES && forwarder->taken; i++) rb_gc_mark(forwarder->places[i].transaction);
 }
 
@@ -127,7 +127,7 @@ static VALUE forwarder_allocate(VALUE class) {
   VALUE self = TypedData_Make_Struct(class, struct forwarder, &forwarder_type, forwarder);
   forwarder->self = self;
   forwarder->random = Qnil;
-  forwarder->client = (struct gyre_client){.self = forwarder->self, .closing = close_client, .forked = close_client};
+  forwarder->client = (struct gyre_client){.self = self, .closing = close_client, .forked = close_client};
   forwarder->watch.fd = forwarder->fd = -1;
   forwarder->watch.ready = on_readable;
   forwarder->tick.fire = on_tick;

@@ -30,8 +30,7 @@ struct receiver {
 
 static void receiver_mark(void *opaque) {
   const struct receiver *receiver = opaque;
-  GYRE_MARK(receiver->self, receiver->io, receiver->responder, receiver->log,
-            receiver->pending); /* pinned: C keeps its address */
+  GYRE_MARK(receiver->self, receiver->io, receiver->responder, receiver->log, receiver->pending);
 }
 
 static void receiver_free(void *opaque) {

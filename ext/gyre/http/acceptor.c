@@ -180,8 +180,8 @@ static struct gyre_http_acceptor *acceptor_of(struct gyre_acceptor *net) {
   return GYRE_CONTAINER(net, struct gyre_http_acceptor, net);
 }
 
-/* True if the peer may send a PROXY header: a configured proxy, or without any a process of this
- * machine on a Unix socket. */
+/* True if the peer may send a PROXY header. Every peer may on a Unix socket, or if no proxies are
+ * configured. */
 static bool is_proxy(const struct gyre_http_acceptor *acceptor, const struct sockaddr_storage *peer) {
   static const uint8_t mapped[12] = {[10] = 255, [11] = 255}; /* IPv4 in IPv6, RFC 4291, section 2.5.5.2 */
   const uint8_t *address;

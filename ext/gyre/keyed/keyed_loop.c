@@ -12,7 +12,7 @@ static VALUE thread_error;
 
 static void keyed_mark(void *opaque) {
   struct gyre_keyed *keyed = opaque;
-  GYRE_MARK(keyed->self, keyed->backend, keyed->thread); /* pinned: C keeps its address */
+  GYRE_MARK(keyed->self, keyed->backend, keyed->thread);
   if (keyed->scheduler) rb_gc_mark(keyed->scheduler->self);
   for (size_t i = 0; i < keyed->count; i++) {
     struct gyre_keyed_event *event = &keyed->events[(keyed->first + i) & (keyed->capacity - 1)];

@@ -58,7 +58,7 @@ struct outbox {
 
 static void outbox_mark(void *opaque) {
   struct outbox *outbox = opaque;
-  GYRE_MARK(outbox->service, outbox->batch, outbox->batches); /* pins: bytes points into it */
+  GYRE_MARK(outbox->service, outbox->batch, outbox->batches); /* bytes points into the batch */
 }
 
 static size_t outbox_size(const void *opaque) { return sizeof(struct outbox); }

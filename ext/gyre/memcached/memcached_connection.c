@@ -27,7 +27,7 @@ static struct gyre_memcached_entry *entry_at(const struct gyre_memcached_connect
 static void connection_mark(void *opaque) {
   const struct gyre_memcached_connection *connection = opaque;
   GYRE_MARK(connection->self, connection->transport_object, connection->io, connection->scheduler_object,
-            connection->name); /* pinned: C keeps its address */
+            connection->name);
   VALUE last = Qnil;
   if (connection->on_loop.client.forks != gyre_forks) return; /* a child lacks other threads' stacks */
   for (uint64_t number = connection->pipeline.head; number != connection->pipeline.tail; number++) {

@@ -10,8 +10,7 @@ static ID id_error;
 
 static void websocket_mark(void *opaque) {
   const struct gyre_websocket *websocket = opaque;
-  GYRE_MARK(websocket->self, websocket->run.session, websocket->run.fiber, websocket->protocol,
-            websocket->topics); /* pinned: others have its address */
+  GYRE_MARK(websocket->self, websocket->run.session, websocket->run.fiber, websocket->protocol, websocket->topics);
   if (websocket->acceptor) rb_gc_mark(websocket->acceptor->self);
 }
 

@@ -62,9 +62,10 @@ module Gyre
 
       def publish
         outgoing = connection("up to #{Outbox::BYTES_LIMIT >> 20} MB wait")
-        until @finished
+        finished = false
+        until finished
           texts = @outbox.take
-          @finished = texts.delete("")
+          finished = texts.delete("")
           outgoing.ask("publish", *texts.map { |text| ["PUBLISH", @channel, text] })
         end
       end

@@ -148,7 +148,6 @@ module Gyre
         fields[:value] = reply.code == :va ? value_of(reply, options) : missing(options)
         fields
       end
-
     end
   end
 end

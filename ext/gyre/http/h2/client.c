@@ -22,8 +22,7 @@
 
 static void client_mark(void *opaque) {
   const struct gyre_http2_client *client = opaque;
-  GYRE_MARK(client->self, client->transport_object, client->io,
-            client->scheduler_object); /* pinned: C keeps its address */
+  GYRE_MARK(client->self, client->transport_object, client->io, client->scheduler_object);
 }
 
 /* Leaves the scheduler's lists alone: both objects are garbage, maybe already freed. */

@@ -20,8 +20,7 @@ static VALUE call_class, host;
 
 static void call_mark(void *opaque) {
   const struct gyre_http2_call *call = opaque;
-  GYRE_MARK(call->self, call->client_object, call->headers, call->trailers, call->body,
-            call->early); /* pinned: C keeps its address */
+  GYRE_MARK(call->self, call->client_object, call->headers, call->trailers, call->body, call->early);
 }
 
 /* Gives up the stream; the reset leaves with the next frames. */

@@ -104,7 +104,7 @@ module Gyre
 
         def room_calls_back? = @handshake || @links
 
-        # True without a handshake, or once it is over and its callback has been called.
+        # True once the handshake, if any, is over and its callback has been called.
         def shaken
           return true unless @handshake.started?
 
