@@ -141,7 +141,7 @@ class DNSForwarderTest < Minitest::Test
       asked = false
       responder = Gyre::DNS::Responder.new(0)
       responder.use([], Gyre::DNS::Rules.new { otherwise { |transaction| asked = transaction.respond!("192.0.2.9") } })
-      receiver = Gyre::DNS::Receiver.new(socket, responder, nil, 10).tap(&:start)
+      receiver = Gyre::DNS::Receiver.new(socket, responder, nil, 10)
       Array.new(10) { Gyre::DNS::Forwarder.new(upstream.local_address.to_sockaddr, "") } # close at the first tick
       open = -> { Dir.children("/proc/self/fd").size }
       before = open.call

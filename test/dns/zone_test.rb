@@ -118,6 +118,6 @@ class DNSZoneTest < Minitest::Test
     zone.add("example.org", 6, 1, "\0\0#{"\0" * 20}").finish
     assert_raises(FrozenError) { zone.add("b.example.org", 1, 1, "1234") }
     assert_raises(ArgumentError) { Gyre::DNS::Responder.new(0).use([Gyre::DNS::Zone.new("a")], nil) }
-    assert_raises(ArgumentError) { Gyre::DNS::Zone.allocate.finish }
+    assert_raises(TypeError) { Gyre::DNS::Zone.allocate }
   end
 end

@@ -122,28 +122,24 @@ static void on_readable(struct gyre_loop *loop, struct gyre_watch *watch, unsign
     gyre_loop_drained(loop, forwarder->fd, GYRE_READABLE);
 }
 
-static VALUE forwarder_allocate(VALUE class) {
-  struct forwarder *forwarder;
-  VALUE self = TypedData_Make_Struct(class, struct forwarder, &forwarder_type, forwarder);
-  forwarder->self = self;
-  forwarder->random = Qnil;
-  forwarder->client = (struct gyre_client){.self = self, .closing = close_client, .forked = close_client};
-  forwarder->watch.fd = forwarder->fd = -1;
-  forwarder->watch.ready = on_readable;
-  forwarder->tick.fire = on_tick;
-  return self;
-}
-
 /* Opens in this thread's scheduler. `sockaddr`: the server's; `random`: DRAWN_BYTES for each
  * question. Raises SystemCallError. */
-static VALUE forwarder_initialize(VALUE self, VALUE sockaddr, VALUE random) {
-  struct forwarder *forwarder = get(self);
+static VALUE forwarder_new(VALUE class, VALUE sockaddr, VALUE random) {
   struct gyre_scheduler *scheduler = gyre_scheduler_current();
+  struct forwarder *forwarder;
   StringValue(sockaddr);
   StringValue(random);
-  if (forwarder->fd >= 0 || RSTRING_LEN(sockaddr) < (long)sizeof(sa_family_t)) rb_raise(rb_eArgError, "cannot open");
+  if (RSTRING_LEN(sockaddr) < (long)sizeof(sa_family_t)) rb_raise(rb_eArgError, "cannot open");
+  VALUE self = TypedData_Make_Struct(class, struct forwarder, &forwarder_type, forwarder);
+  forwarder->self = self;
+  forwarder->random = rb_str_new_frozen(random);
+  forwarder->client = (struct gyre_client){.self = self, .closing = close_client, .forked = close_client};
+  forwarder->client.forks = gyre_forks;
+  forwarder->watch.fd = -1;
+  forwarder->watch.ready = on_readable;
+  forwarder->tick.fire = on_tick;
   const struct sockaddr *address = (const struct sockaddr *)RSTRING_PTR(sockaddr);
-  int fd = socket(address->sa_family, SOCK_DGRAM, 0), error = 0;
+  int fd = forwarder->fd = socket(address->sa_family, SOCK_DGRAM, 0), error = 0;
   if (fd < 0) rb_sys_fail("open a UDP socket");
   rb_fd_fix_cloexec(fd);
   if (connect(fd, address, (socklen_t)RSTRING_LEN(sockaddr)) < 0) error = -errno;
@@ -155,9 +151,6 @@ static VALUE forwarder_initialize(VALUE self, VALUE sockaddr, VALUE random) {
     close(fd);
     rb_syserr_fail(-error, "ask a name server");
   }
-  forwarder->random = rb_str_new_frozen(random);
-  forwarder->fd = fd;
-  forwarder->client.forks = gyre_forks;
   forwarder->scheduler = scheduler;
   gyre_list_append(&scheduler->clients, &forwarder->client.node);
   return self;
@@ -201,7 +194,7 @@ static VALUE forwarder_take(VALUE self, VALUE transaction) {
 void gyre_init_dns_forwarder(void) {
   gyre_forks_count();
   VALUE class = rb_define_class_under(gyre_mDNS, "Forwarder", rb_cObject);
-  rb_define_alloc_func(class, forwarder_allocate);
-  rb_define_method(class, "initialize", forwarder_initialize, 2);
+  rb_undef_alloc_func(class);
+  rb_define_singleton_method(class, "new", forwarder_new, 2);
   rb_define_method(class, "take", forwarder_take, 1);
 }

@@ -25,7 +25,6 @@ struct receiver {
   struct gyre_datagram_queue *queue;
   int fd;
   unsigned waiting, waiting_limit; /* rules' fibers */
-  uint64_t refused;                /* responses that the kernel refused */
 };
 
 static void receiver_mark(void *opaque) {
@@ -46,7 +45,8 @@ static struct receiver *get(VALUE self) { return rb_check_typeddata(self, &recei
 
 static void flush(struct receiver *receiver) {
   bool open = receiver->client.forks == gyre_forks && gyre_socket_is_open(receiver->io, receiver->fd);
-  receiver->refused += open ? gyre_datagram_flush(receiver->fd, receiver->queue) : (size_t)receiver->queue->count;
+  gyre_dns_responder_get(receiver->responder)->responder.counts.unsent +=
+      open ? gyre_datagram_flush(receiver->fd, receiver->queue) : (size_t)receiver->queue->count;
   receiver->queue->count = 0;
 }
 
@@ -232,44 +232,32 @@ static void stop_client(struct gyre_client *client) {
   gyre_list_remove(&client->node);
 }
 
-static VALUE receiver_allocate(VALUE class) {
+/* Runs in this thread's scheduler until `stop`. `log` gets each response and its client's address,
+ * in a fiber, or is nil; `waiting_limit`: rules that run or wait at once. */
+static VALUE receiver_new(VALUE class, VALUE io, VALUE responder, VALUE log, VALUE waiting_limit) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_current();
   struct receiver *receiver;
+  unsigned limit = NUM2UINT(waiting_limit);
+  int fd = rb_io_descriptor(io);
+  (void)gyre_dns_responder_get(responder);
   VALUE self = TypedData_Make_Struct(class, struct receiver, &receiver_type, receiver);
+  gyre_deferred_init(&receiver->flushing, flush_at_the_end);
   receiver->self = self;
   receiver->client = (struct gyre_client){.self = self, .closing = stop_client, .forked = stop_client};
-  receiver->io = receiver->responder = receiver->log = receiver->pending = Qnil;
-  receiver->watch.fd = receiver->fd = -1;
+  receiver->client.forks = gyre_forks;
   receiver->watch.ready = on_readable;
-  gyre_deferred_init(&receiver->flushing, flush_at_the_end);
-  return self;
-}
-
-/* `log` gets each response and its client's address, in a fiber, or is nil; `waiting_limit`: rules
- * that run or wait at once. */
-static VALUE receiver_initialize(VALUE self, VALUE io, VALUE responder, VALUE log, VALUE waiting_limit) {
-  struct receiver *receiver = get(self);
-  (void)gyre_dns_responder_get(responder);
-  receiver->waiting_limit = NUM2UINT(waiting_limit);
-  receiver->fd = rb_io_descriptor(io);
+  receiver->fd = fd;
+  receiver->waiting_limit = limit;
   RB_OBJ_WRITE(self, &receiver->io, io);
   RB_OBJ_WRITE(self, &receiver->responder, responder);
   RB_OBJ_WRITE(self, &receiver->log, log);
   RB_OBJ_WRITE(self, &receiver->pending, rb_ary_new());
-  if (!receiver->queue && !(receiver->queue = calloc(1, sizeof(*receiver->queue)))) rb_memerror();
-  return self;
-}
-
-/* Runs in this thread's scheduler until `stop`. */
-static VALUE receiver_start(VALUE self) {
-  struct receiver *receiver = get(self);
-  if (!receiver->queue || receiver->scheduler) rb_raise(rb_eArgError, "uninitialized or started already");
-  struct gyre_scheduler *scheduler = gyre_scheduler_current();
-  receiver->client.forks = gyre_forks;
-  int error = gyre_loop_watch(&scheduler->loop, &receiver->watch, receiver->fd, GYRE_READABLE | GYRE_STANDING);
+  if (!(receiver->queue = calloc(1, sizeof(*receiver->queue)))) rb_memerror();
+  int error = gyre_loop_watch(&scheduler->loop, &receiver->watch, fd, GYRE_READABLE | GYRE_STANDING);
   if (error) rb_syserr_fail(-error, "watch a UDP socket");
   receiver->scheduler = scheduler;
   gyre_list_append(&scheduler->clients, &receiver->client.node);
-  return Qnil;
+  return self;
 }
 
 /* May be called again. */
@@ -282,15 +270,11 @@ static VALUE receiver_stop(VALUE self) {
 /* Number of rules that run or wait. */
 static VALUE receiver_waiting(VALUE self) { return UINT2NUM(get(self)->waiting); }
 
-static VALUE receiver_refused(VALUE self) { return ULL2NUM(get(self)->refused); }
-
 void gyre_init_dns_receiver(void) {
   gyre_forks_count();
   VALUE receiver_class = rb_define_class_under(gyre_mDNS, "Receiver", rb_cObject);
-  rb_define_alloc_func(receiver_class, receiver_allocate);
-  rb_define_method(receiver_class, "initialize", receiver_initialize, 4);
-  rb_define_method(receiver_class, "start", receiver_start, 0);
+  rb_undef_alloc_func(receiver_class);
+  rb_define_singleton_method(receiver_class, "new", receiver_new, 4);
   rb_define_method(receiver_class, "stop", receiver_stop, 0);
   rb_define_method(receiver_class, "waiting", receiver_waiting, 0);
-  rb_define_method(receiver_class, "refused", receiver_refused, 0);
 }

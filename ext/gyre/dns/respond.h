@@ -15,7 +15,7 @@ enum gyre_dns_action { GYRE_DNS_DROP, GYRE_DNS_REPLY, GYRE_DNS_ASK };
 
 /* Counts, in the order of metrics. */
 struct gyre_dns_counts {
-  uint64_t queries, answers, malformed, dropped, refused, truncated, limited, asked, overload;
+  uint64_t queries, answers, malformed, dropped, refused, truncated, limited, asked, overload, unsent;
 };
 
 struct gyre_dns_responder {

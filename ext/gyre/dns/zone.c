@@ -115,12 +115,14 @@ static struct node *make(struct gyre_dns_zone *zone, const uint8_t *name) {
 }
 
 struct gyre_dns_zone *gyre_dns_zone_new(const uint8_t *origin) {
+  uint8_t name[GYRE_DNS_NAME_BYTES];
   struct gyre_dns_zone *zone = calloc(1, sizeof(*zone));
   if (!zone) return NULL;
+  lower(name, origin);
   zone->capacity = 16;
   zone->buckets = calloc(zone->capacity, sizeof(*zone->buckets));
-  zone->labels = label_count(origin);
-  if (zone->buckets && (zone->origin = make(zone, origin))) return zone;
+  zone->labels = label_count(name);
+  if (zone->buckets && (zone->origin = make(zone, name))) return zone;
   gyre_dns_zone_free(zone);
   return NULL;
 }

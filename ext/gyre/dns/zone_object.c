@@ -9,71 +9,49 @@
 
 static VALUE zone_class, responder_class;
 
-struct holder {
-  struct gyre_dns_zone *zone;
-  bool finished; /* a responder may read it */
-};
-
-static void zone_free(void *opaque) {
-  struct holder *holder = opaque;
-  if (holder->zone) gyre_dns_zone_free(holder->zone);
-  xfree(holder);
-}
+static void zone_free(void *zone) { gyre_dns_zone_free(zone); }
 
 GYRE_TYPE(zone_type, "Gyre::DNS::Zone", NULL, zone_free, NULL, RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED);
 
-static VALUE zone_allocate(VALUE class) {
-  struct holder *holder;
-  return TypedData_Make_Struct(class, struct holder, &zone_type, holder);
-}
+static struct gyre_dns_zone *get_zone(VALUE self) { return rb_check_typeddata(self, &zone_type); }
 
-static struct holder *get_zone(VALUE self) {
-  struct holder *holder = rb_check_typeddata(self, &zone_type);
-  if (!holder->zone) rb_raise(rb_eArgError, "uninitialized zone");
-  return holder;
-}
-
-static VALUE zone_initialize(VALUE self, VALUE origin) {
-  struct holder *holder = rb_check_typeddata(self, &zone_type);
+static VALUE zone_new(VALUE class, VALUE origin) {
   uint8_t name[GYRE_DNS_NAME_BYTES];
   gyre_dns_name_of(origin, name);
-  if (holder->zone) rb_raise(rb_eArgError, "already initialized");
-  for (size_t i = 0, length = gyre_dns_name_length(name); i < length; i++) name[i] = gyre_dns_lower(name[i]);
-  holder->zone = gyre_dns_zone_new(name);
-  if (!holder->zone) rb_memerror();
-  return self;
+  struct gyre_dns_zone *zone = gyre_dns_zone_new(name);
+  if (!zone) rb_memerror();
+  return TypedData_Wrap_Struct(class, &zone_type, zone);
 }
 
-static VALUE zone_origin(VALUE self) { return gyre_dns_name_string(gyre_dns_zone_origin(get_zone(self)->zone)); }
+static VALUE zone_origin(VALUE self) { return gyre_dns_name_string(gyre_dns_zone_origin(get_zone(self))); }
 
 /* Takes data as in a Record. Raises ArgumentError if the record is not allowed here. */
 static VALUE zone_add(VALUE self, VALUE name, VALUE type, VALUE ttl, VALUE data) {
-  struct holder *holder = get_zone(self);
+  struct gyre_dns_zone *zone = get_zone(self);
   uint8_t owner[GYRE_DNS_NAME_BYTES];
   unsigned number = NUM2UINT(type);
   uint32_t seconds = NUM2UINT(ttl);
   gyre_dns_name_of(name, owner);
   StringValue(data);
-  if (holder->finished) rb_raise(rb_eFrozenError, "the zone is complete");
+  rb_check_frozen(self);
   const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(data);
   size_t length = (size_t)RSTRING_LEN(data);
   if (number > 0xffff || !gyre_dns_data_valid((uint16_t)number, GYRE_DNS_IN, bytes, length))
     rb_raise(rb_eArgError, "malformed data of a record of type %u", number);
-  int error = gyre_dns_zone_add(holder->zone, owner, (uint16_t)number, seconds, bytes, length);
+  int error = gyre_dns_zone_add(zone, owner, (uint16_t)number, seconds, bytes, length);
   if (error == -ENOMEM) rb_memerror();
   if (error) rb_raise(rb_eArgError, "%" PRIsVALUE " is outside the zone, or has records beside a CNAME", name);
   RB_GC_GUARD(data);
   return self;
 }
 
-/* Raises ArgumentError without SOA. */
+/* Freezes the zone: a responder may read it. Raises ArgumentError without SOA. */
 static VALUE zone_finish(VALUE self) {
-  struct holder *holder = get_zone(self);
-  int error = holder->finished ? 0 : gyre_dns_zone_finish(holder->zone);
+  rb_check_frozen(self);
+  int error = gyre_dns_zone_finish(get_zone(self));
   if (error == -ENOMEM) rb_memerror();
   if (error) rb_raise(rb_eArgError, "the zone has no SOA record at its origin");
-  holder->finished = true;
-  return self;
+  return rb_obj_freeze(self);
 }
 
 static void responder_mark(void *opaque) {
@@ -91,13 +69,6 @@ static void responder_free(void *opaque) {
 GYRE_TYPE(responder_type, "Gyre::DNS::Responder", responder_mark, responder_free, NULL,
           RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED);
 
-static VALUE responder_allocate(VALUE class) {
-  struct gyre_dns_responder_object *object;
-  VALUE self = TypedData_Make_Struct(class, struct gyre_dns_responder_object, &responder_type, object);
-  object->zones = object->rules = Qnil;
-  return self;
-}
-
 struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self) {
   return rb_check_typeddata(self, &responder_type);
 }
@@ -113,13 +84,15 @@ static uint64_t hash(const void *bytes, size_t length) {
 }
 
 /* `rate_limit`: responses a second to a network, or 0. */
-static VALUE responder_initialize(VALUE self, VALUE rate_limit) {
-  struct gyre_dns_responder *responder = &gyre_dns_responder_get(self)->responder;
-  responder->hash = hash;
+static VALUE responder_new(VALUE class, VALUE rate_limit) {
+  struct gyre_dns_responder_object *object;
   uint32_t limit = NUM2UINT(rate_limit);
-  if (limit && !responder->buckets && !(responder->buckets = calloc(GYRE_DNS_NETWORKS, sizeof(*responder->buckets))))
+  VALUE self = TypedData_Make_Struct(class, struct gyre_dns_responder_object, &responder_type, object);
+  object->zones = object->rules = Qnil;
+  object->responder.hash = hash;
+  object->responder.rate_limit = limit;
+  if (limit && !(object->responder.buckets = calloc(GYRE_DNS_NETWORKS, sizeof(*object->responder.buckets))))
     rb_memerror();
-  responder->rate_limit = limit;
   return self;
 }
 
@@ -129,11 +102,13 @@ static VALUE responder_use(VALUE self, VALUE zones, VALUE rules) {
   struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);
   zones = rb_ary_freeze(rb_ary_dup(rb_convert_type(zones, T_ARRAY, "Array", "to_ary")));
   size_t count = (size_t)RARRAY_LEN(zones);
-  for (size_t i = 0; i < count; i++)
-    if (!get_zone(RARRAY_AREF(zones, (long)i))->finished) rb_raise(rb_eArgError, "a zone is not complete");
+  for (size_t i = 0; i < count; i++) {
+    VALUE zone = RARRAY_AREF(zones, (long)i);
+    if (!rb_typeddata_is_kind_of(zone, &zone_type) || !OBJ_FROZEN(zone)) rb_raise(rb_eArgError, "a zone is not complete");
+  }
   const struct gyre_dns_zone **found = malloc((count + 1) * sizeof(*found));
   if (!found) rb_memerror();
-  for (size_t i = 0; i < count; i++) found[i] = get_zone(RARRAY_AREF(zones, (long)i))->zone;
+  for (size_t i = 0; i < count; i++) found[i] = get_zone(RARRAY_AREF(zones, (long)i));
   free(object->responder.zones);
   object->responder.zones = found;
   object->responder.zone_count = count;
@@ -177,8 +152,8 @@ static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
 }
 
 static VALUE responder_counts(VALUE self) {
-  static const char *const names[] = {"queries",   "answers", "malformed", "dropped", "refused",
-                                      "truncated", "limited", "asked",     "overload"};
+  static const char *const names[] = {"queries",   "answers", "malformed", "dropped",  "refused",
+                                      "truncated", "limited", "asked",     "overload", "unsent"};
   const uint64_t *counts = (const uint64_t *)&gyre_dns_responder_get(self)->responder.counts;
   VALUE hash = rb_hash_new();
   _Static_assert(sizeof(struct gyre_dns_counts) == 8 * sizeof(names) / sizeof(*names), "a name for each count");
@@ -198,14 +173,14 @@ void gyre_init_dns_zone(void) {
   memcpy(secret, RSTRING_PTR(random), sizeof(secret));
   RB_GC_GUARD(random);
   zone_class = rb_define_class_under(gyre_mDNS, "Zone", rb_cObject);
-  rb_define_alloc_func(zone_class, zone_allocate);
-  rb_define_method(zone_class, "initialize", zone_initialize, 1);
+  rb_undef_alloc_func(zone_class);
+  rb_define_singleton_method(zone_class, "new", zone_new, 1);
   rb_define_method(zone_class, "origin", zone_origin, 0);
   rb_define_method(zone_class, "add", zone_add, 4);
   rb_define_method(zone_class, "finish", zone_finish, 0);
   responder_class = rb_define_class_under(gyre_mDNS, "Responder", rb_cObject);
-  rb_define_alloc_func(responder_class, responder_allocate);
-  rb_define_method(responder_class, "initialize", responder_initialize, 1);
+  rb_undef_alloc_func(responder_class);
+  rb_define_singleton_method(responder_class, "new", responder_new, 1);
   rb_define_method(responder_class, "use", responder_use, 2);
   rb_define_method(responder_class, "respond", responder_respond, 2);
   rb_define_method(responder_class, "counts", responder_counts, 0);

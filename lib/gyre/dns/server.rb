@@ -68,7 +68,7 @@ module Gyre
       def run(worker = 0)
         Gyre.run("DNS server") do |task|
           @receivers = @sockets.packets(worker).map do |listener|
-            Receiver.new(listener.socket, @responder, (self if @log), @settings[:waiting_limit]).tap(&:start)
+            Receiver.new(listener.socket, @responder, (self if @log), @settings[:waiting_limit])
           end
           streams = @streams.map { |server| task.async("DNS over #{server.endpoints.first}") { server.each { |stream| serve(stream) } } }
           yield self if block_given?
@@ -126,7 +126,7 @@ module Gyre
       # @return [Hash{Symbol => Integer}] queries:, answers:, malformed:, refused:, dropped:, …
       # @see file:docs/dns.md
       def stats
-        { **@responder.counts, unsent: @receivers.sum(&:refused), waiting: @waiting + @receivers.sum(&:waiting),
+        { **@responder.counts, waiting: @waiting + @receivers.sum(&:waiting),
           connections: @streams.sum { |server| server.stats[:connections] } }
       end
 
