@@ -100,17 +100,6 @@ size_t gyre_dns_transaction_adopt(VALUE self, const char *reply, size_t length, 
   return writer.length;
 }
 
-/* @return [String, nil] an upstream's reply as the response; nil if that takes a Message */
-static VALUE transaction_adopt(VALUE self, VALUE reply) {
-  StringValue(reply);
-  VALUE response = rb_str_buf_new(RSTRING_LEN(reply) + 64);
-  size_t length = gyre_dns_transaction_adopt(self, RSTRING_PTR(reply), (size_t)RSTRING_LEN(reply),
-                                             (uint8_t *)RSTRING_PTR(response));
-  rb_str_set_len(response, (long)length);
-  RB_GC_GUARD(reply);
-  return length ? response : Qnil;
-}
-
 size_t gyre_dns_transaction_write(VALUE self, uint8_t *to) {
   const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(transaction->bytes);
@@ -231,11 +220,10 @@ static VALUE transaction_only_code(VALUE self, VALUE rcode) {
   return Qnil;
 }
 
-/* Leaves the response to a Message from now on. Returns whether it has records. */
+/* Leaves the response to a Message from now on. */
 static VALUE transaction_leave(VALUE self) {
-  struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
-  transaction->plain = false;
-  return transaction->count ? Qtrue : Qfalse;
+  gyre_dns_transaction_get(self)->plain = false;
+  return Qnil;
 }
 
 /* Replaces the question for the time of a block. */
@@ -260,7 +248,6 @@ void gyre_init_dns_transaction(void) {
   rb_define_method(transaction_class, "encode", transaction_encode, 0);
   rb_define_method(transaction_class, "only_code", transaction_only_code, 1);
   rb_define_method(transaction_class, "rules", transaction_rules, 0);
-  rb_define_private_method(transaction_class, "adopt", transaction_adopt, 1);
   rb_define_private_method(transaction_class, "edns_flags", transaction_edns_flags, 0);
   rb_define_private_method(transaction_class, "add_address", transaction_add_address, 2);
   rb_define_private_method(transaction_class, "rcode=", transaction_set_rcode, 1);

@@ -100,34 +100,20 @@ size_t gyre_dns_name_text(const uint8_t *name, char text[GYRE_DNS_TEXT_BYTES]) {
   return written;
 }
 
-/* A type's form: n: a name that may be compressed (RFC 3597, section 4), u: another name, s: a
- * character string, digit or letter: bytes. NULL: any bytes. */
+/* Types' forms: n: a name that may be compressed (RFC 3597, section 4), u: another name, s: a
+ * character string, digit or letter: bytes. */
+static const char *const forms[] = {
+    [GYRE_DNS_A] = "4",     [GYRE_DNS_NS] = "n",     [3 /* MD */] = "n",         [4 /* MF */] = "n",
+    [GYRE_DNS_CNAME] = "n", [GYRE_DNS_SOA] = "nnt",  [7 /* MB */] = "n",         [8 /* MG */] = "n",
+    [9 /* MR */] = "n",     [GYRE_DNS_PTR] = "n",    [14 /* MINFO */] = "nn",    [GYRE_DNS_MX] = "2n",
+    [17 /* RP */] = "uu",   [18 /* AFSDB */] = "2u", [21 /* RT */] = "2u",       [26 /* PX */] = "2uu",
+    [GYRE_DNS_AAAA] = "x",  [GYRE_DNS_SRV] = "6u",   [35 /* NAPTR */] = "4sssu", [36 /* KX */] = "2u",
+    [39 /* DNAME */] = "u",
+};
+
+/* NULL: any bytes. */
 static const char *data_form(uint16_t type, uint16_t class) {
-  if (class != GYRE_DNS_IN) return NULL;
-  switch (type) {
-  case GYRE_DNS_A: return "4";
-  case GYRE_DNS_AAAA: return "x";
-  case GYRE_DNS_NS:
-  case 3: /* MD, MF */
-  case 4:
-  case GYRE_DNS_CNAME:
-  case 7: /* MB, MG, MR */
-  case 8:
-  case 9:
-  case GYRE_DNS_PTR: return "n";
-  case GYRE_DNS_SOA: return "nnt";
-  case 14: return "nn"; /* MINFO */
-  case GYRE_DNS_MX: return "2n";
-  case 17: return "uu";  /* RP */
-  case 18:               /* AFSDB */
-  case 21:               /* RT */
-  case 36: return "2u";  /* KX */
-  case 26: return "2uu"; /* PX */
-  case GYRE_DNS_SRV: return "6u";
-  case 35: return "4sssu"; /* NAPTR */
-  case 39: return "u";     /* DNAME */
-  default: return NULL;
-  }
+  return class == GYRE_DNS_IN && type < sizeof(forms) / sizeof(*forms) ? forms[type] : NULL;
 }
 
 #define FORMED_BYTES 2048 /* most bytes of data with a form */
@@ -281,8 +267,8 @@ static uint8_t *take(struct gyre_dns_writer *writer, size_t bytes) {
   return writer->bytes + writer->length - bytes;
 }
 
-/* Compares only with earlier names, as this one's suffixes are incomplete. After a failure
- * gyre_dns_put_… restores length and suffixes. */
+/* Compares only with earlier names, as this one's suffixes are incomplete. After a failure put
+ * restores length and suffixes. */
 static bool put_name(struct gyre_dns_writer *writer, const uint8_t *name) {
   unsigned known = writer->suffixes;
   uint8_t *to;
@@ -299,20 +285,6 @@ static bool put_name(struct gyre_dns_writer *writer, const uint8_t *name) {
   }
   if ((to = take(writer, 1))) *to = 0;
   return to;
-}
-
-bool gyre_dns_put_question(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class) {
-  size_t length = writer->length;
-  unsigned suffixes = writer->suffixes;
-  uint8_t *numbers;
-  if (put_name(writer, name) && (numbers = take(writer, 4))) {
-    gyre_dns_put_16(numbers, type);
-    gyre_dns_put_16(numbers + 2, class);
-    return true;
-  }
-  writer->length = length;
-  writer->suffixes = suffixes;
-  return false;
 }
 
 /* Writes valid data; its names may be compressed. */
@@ -334,20 +306,34 @@ static bool put_data(struct gyre_dns_writer *writer, const char *form, const uin
   return true;
 }
 
-bool gyre_dns_put_record(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class,
-                         uint32_t ttl, const uint8_t *data, size_t length) {
+/* Writes a record, or without `ttl` a question; nothing without room. */
+static bool put(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class, const uint32_t *ttl,
+                const uint8_t *data, size_t length) {
   size_t start = writer->length;
   unsigned suffixes = writer->suffixes;
   uint8_t *head;
-  if (!gyre_dns_put_question(writer, name, type, class)) return false;
-  if ((head = take(writer, 6)) && put_data(writer, data_form(type, class), data, length)) {
-    gyre_dns_put_32(head, ttl);
-    gyre_dns_put_16(head + 4, (uint16_t)(writer->bytes + writer->length - head - 6));
-    return true;
+  if (put_name(writer, name) && (head = take(writer, ttl ? 10 : 4))) {
+    gyre_dns_put_16(head, type);
+    gyre_dns_put_16(head + 2, class);
+    if (!ttl) return true;
+    if (put_data(writer, data_form(type, class), data, length)) {
+      gyre_dns_put_32(head + 4, *ttl);
+      gyre_dns_put_16(head + 8, (uint16_t)(writer->bytes + writer->length - head - 10));
+      return true;
+    }
   }
   writer->length = start;
   writer->suffixes = suffixes;
   return false;
+}
+
+bool gyre_dns_put_question(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class) {
+  return put(writer, name, type, class, NULL, NULL, 0);
+}
+
+bool gyre_dns_put_record(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class,
+                         uint32_t ttl, const uint8_t *data, size_t length) {
+  return put(writer, name, type, class, &ttl, data, length);
 }
 
 bool gyre_dns_put_opt(struct gyre_dns_writer *writer, const struct gyre_dns_edns *edns) {

@@ -104,7 +104,8 @@ static VALUE responder_use(VALUE self, VALUE zones, VALUE rules) {
   size_t count = (size_t)RARRAY_LEN(zones);
   for (size_t i = 0; i < count; i++) {
     VALUE zone = RARRAY_AREF(zones, (long)i);
-    if (!rb_typeddata_is_kind_of(zone, &zone_type) || !OBJ_FROZEN(zone)) rb_raise(rb_eArgError, "a zone is not complete");
+    if (!rb_typeddata_is_kind_of(zone, &zone_type) || !OBJ_FROZEN(zone))
+      rb_raise(rb_eArgError, "a zone is not complete");
   }
   const struct gyre_dns_zone **found = malloc((count + 1) * sizeof(*found));
   if (!found) rb_memerror();

@@ -21,11 +21,7 @@ module Gyre
       def question = Question.new(name, type, 1)
 
       # @return [Message] to be sent
-      def response
-        @response ||= Message.parse(encode).tap { leave }
-        merge(Message.parse(@reply)) if @reply
-        @response
-      end
+      def response = @response ||= Message.parse(encode).tap { leave }
 
       # @return [Addrinfo, nil] the sender's; nil if it is not known
       def remote_address = sockaddr.then { |address| Addrinfo.new(address) unless address.empty? }
@@ -96,13 +92,12 @@ module Gyre
       def passthrough!(resolver, force: false, name: nil, **)
         return fail!(:Refused) && false unless may_recurse?(force || name)
 
-        reply = forward(resolver, name) or return fail!(:ServFail) && false
-        return (@reply = reply) && true unless block_given? || name || @response || leave
-
-        found = Message.parse(reply)
+        found = passthrough(resolver, name: name) or return fail!(:ServFail) && false
         yield found if block_given?
-        response
-        merge(found)
+        response.flags = found.flags & ~Message::AA | Message::RA
+        response.rcode = found.rcode
+        SECTIONS.each_value { |section| response.public_send(section).concat(found.public_send(section)) }
+        true
       end
 
       # Answers as {#passthrough!}, without a fiber if the upstream can.
@@ -113,8 +108,15 @@ module Gyre
 
       # @param resolver [Resolver, Upstream]
       # @param name [String, nil]
-      # @return [Message, nil] the resolver's reply
-      def passthrough(resolver, name: nil, **) = forward(resolver, name)&.then { |reply| Message.parse(reply) }
+      # @return [Message, nil] the resolver's reply; nil: none, or malformed
+      def passthrough(resolver, name: nil, **)
+        edns = EDNS.new(EDNS::UDP_BYTES, 0, edns_flags, []) # of this hop only (RFC 6891)
+        flags = Message::RD | self.flags & (Message::CD | Message::AD)
+        query = Message.query(name || self.name, type, id: bytes.unpack1("n"), flags: flags, edns: edns)
+        resolver.forward(query.encode)&.then { |reply| Message.parse(reply) }
+      rescue FormatError
+        nil
+      end
 
       # @param rcode [Symbol, Integer] such as :NXDomain
       # @return [true]
@@ -133,32 +135,13 @@ module Gyre
 
       # @return [String, nil] the response; nil if the extension has it
       # @api private
-      def result
-        (@reply && adopt(@reply)) || response.encode(limit: limit) unless plain?
-      end
+      def result = (response.encode(limit: limit) unless plain?)
 
       private
 
       def may_recurse?(force = false) = rules.recursive?(sockaddr) && (force || flags.anybits?(Message::RD))
 
-      def id = bytes.unpack1("n")
-
       def flags = bytes.unpack1("@2n")
-
-      def merge(found)
-        @reply = nil
-        @response.flags = @response.flags & ~Message::AA | Message::RA
-        @response.rcode = found.rcode
-        SECTIONS.each_value { |section| @response.public_send(section).concat(found.public_send(section)) }
-        true
-      end
-
-      # EDNS concerns one hop (RFC 6891): the upstream gets ours.
-      def forward(resolver, name)
-        edns = EDNS.new(EDNS::UDP_BYTES, 0, edns_flags, [])
-        flags = Message::RD | self.flags & (Message::CD | Message::AD)
-        resolver.forward(Message.query(name || self.name, type, id: id, flags: flags, edns: edns).encode)
-      end
     end
   end
 end
