@@ -41,6 +41,11 @@ bool gyre_socket_is_drained(VALUE io, int fd, unsigned events) {
   return descriptor && gyre_loop_is_drained(&scheduler->loop, descriptor, events);
 }
 
+bool gyre_socket_looked_lately(void) {
+  struct gyre_scheduler *scheduler = gyre_socket_scheduler();
+  return scheduler && gyre_timers_now() - scheduler->loop.polled_ns < 1000000;
+}
+
 void gyre_socket_give_way(void) {
   struct gyre_scheduler *scheduler = gyre_socket_scheduler();
   if (!scheduler) {

@@ -23,6 +23,9 @@ void gyre_socket_drained(VALUE io, int fd, unsigned events);
 /* True if a call would block: the wait comes first. */
 bool gyre_socket_is_drained(VALUE io, int fd, unsigned events);
 
+/* True if the loop has asked the kernel within the last millisecond. */
+bool gyre_socket_looked_lately(void);
+
 /* Lets long-waiting fibers run, before calls that may never wait. */
 void gyre_socket_give_way(void);
 

@@ -197,6 +197,11 @@ static int send_queued(struct tls *tls) {
 
 /* --- errors --- */
 
+/* Ruby's openssl reads this queue, too. Clearing an empty one is slow. */
+static void forget_errors(void) {
+  if (ERR_peek_error()) ERR_clear_error();
+}
+
 static void note(struct tls *tls) {
   unsigned long code = ERR_peek_last_error();
   if (code && ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
@@ -207,7 +212,7 @@ static void note(struct tls *tls) {
     tls->reason = code ? ERR_reason_error_string(code) : NULL;
     if (!tls->reason) tls->reason = "unknown error";
   }
-  ERR_clear_error(); /* Ruby's openssl reads this queue, too */
+  forget_errors();
 }
 
 /* Translates the result of a call that moved nothing; 0: the peer has ended properly. */
@@ -224,7 +229,7 @@ static int outcome(struct tls *tls, int result, struct gyre_side *side) {
   if (cut) {
     tls->failed = "";
     tls->reason = "the peer ended the connection without a close_notify alert";
-    ERR_clear_error();
+    forget_errors();
     return GYRE_TRUNCATED;
   }
   note(tls);
@@ -240,7 +245,7 @@ static int tls_handshake(struct gyre_transport *transport) {
     transport->read.wants = GYRE_WRITABLE;
     return error;
   }
-  ERR_clear_error();
+  forget_errors();
   tls->drained = false;
   int result = SSL_do_handshake(tls->ssl);
   keep_lent(tls);
@@ -275,7 +280,7 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
   tls->failure = 0;
   if (failure) return failure;
   size_t moved = 0, held = gyre_bytes_held(tls->queued);
-  ERR_clear_error();
+  forget_errors();
   tls->drained = tls->emptied = false;
   tls->records = 0;
   int result = 1;
@@ -290,7 +295,7 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
     if (!tls->lent_length && !tls->received && !SSL_pending(tls->ssl)) break; /* the next call brings the rest */
   }
   int error = result == 1 ? 0 : outcome(tls, result, &transport->read);
-  ERR_clear_error();
+  forget_errors();
   if (without_data && transport->handshaken && !tls->error) release_buffers(tls);
   keep_lent(tls);
   tls->replied_bytes += (uint32_t)(gyre_bytes_held(tls->queued) - held);
@@ -330,7 +335,7 @@ static int tls_flush(struct gyre_transport *transport) {
 /* Begins a burst with a small record, as a large one may exceed the peer's first window and cost a
  * round trip. Idle time ends a burst. */
 static size_t record_bytes(struct tls *tls) {
-  int64_t now_ns = gyre_timers_now();
+  int64_t now_ns = gyre_timers_coarse_now();
   if (now_ns - tls->sent_ns > IDLE_NS) tls->burst_bytes = 0;
   tls->sent_ns = now_ns;
   return tls->burst_bytes < FIRST_RECORD_BYTES ? FIRST_RECORD_BYTES - tls->burst_bytes : RECORD_BYTES;
@@ -382,7 +387,7 @@ static const char *gather(const struct iovec *pieces, int count, size_t offset, 
 static ssize_t tls_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count) {
   struct tls *tls = transport->state;
   size_t moved = 0;
-  ERR_clear_error();
+  forget_errors();
   for (;;) {
     if (moved == 0 || gyre_bytes_held(tls->queued) >= QUEUED_BYTES_LIMIT) {
       int error = tls_flush(transport); /* nothing is encrypted while bytes are kept */
@@ -405,7 +410,7 @@ static ssize_t tls_sendfile(struct gyre_transport *transport, int file, int64_t 
   char *bytes = gyre_lent_plain();
   if (error < 0 || !bytes) return error < 0 ? error : -ENOMEM;
   size_t moved = 0;
-  ERR_clear_error();
+  forget_errors();
   while (moved < length && gyre_bytes_held(tls->queued) < QUEUED_BYTES_LIMIT) {
     size_t most = record_bytes(tls);
     ssize_t count = pread(file, bytes, length - moved < most ? length - moved : most, (off_t)(offset + (int64_t)moved));
@@ -423,9 +428,9 @@ static ssize_t tls_sendfile(struct gyre_transport *transport, int file, int64_t 
 
 static int tls_end(struct gyre_transport *transport) {
   struct tls *tls = transport->state;
-  ERR_clear_error();
+  forget_errors();
   if (!(SSL_get_shutdown(tls->ssl) & SSL_SENT_SHUTDOWN)) (void)SSL_shutdown(tls->ssl);
-  ERR_clear_error();
+  forget_errors();
   return tls_flush(transport);
 }
 
@@ -505,7 +510,7 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
   BIO *bio = NULL;
   if (!tls) return -ENOMEM;
   if (name[0]) snprintf(tls->server, server_length + 1, "%s %s", name, address);
-  ERR_clear_error();
+  forget_errors();
   if (!make_bio_method() || !(tls->ssl = SSL_new(context->ssl)) || !(bio = BIO_new(bio_method))) goto fail;
   BIO_set_data(bio, tls);
   BIO_set_init(bio, 1);
@@ -527,7 +532,7 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
 fail:
   SSL_free(tls->ssl);
   free(tls);
-  ERR_clear_error();
+  forget_errors();
   return -ENOMEM;
 }
 

@@ -88,8 +88,8 @@ module Gyre
       # @return [Response, Object] or the block's value
       # @raise [Error]
       # @raise [ArgumentError] the address, a header or the body is not one
-      def request(method, url, **options)
-        response = respond(method, url, **options)
+      def request(method, url, ...)
+        response = respond(method, url, ...)
         return response.load unless block_given?
 
         begin
@@ -104,7 +104,7 @@ module Gyre
       # @param options [Hash] as of {#request}
       # @return [Response]
       # @raise [Error, ArgumentError]
-      def stream(method, url, **options) = respond(method, url, **options).guard
+      def stream(method, url, ...) = respond(method, url, ...).guard
 
       # Sends GET requests at the same time; yields responses as they come.
       # @param urls [Enumerable<String>]
@@ -143,7 +143,7 @@ module Gyre
       end
 
       def respond(method, url, body: nil, headers: nil, query: nil, json: nil, form: nil, multipart: nil, timeout_s: @limits.timeout_s,
-                  timeout: timeout_s, interim: nil)
+                  timeout: timeout_s, interim: nil, &)
         request = make(method, url, headers, query, timeout)
         request.carry(body, json, form, multipart) if body || json || form || multipart
         run(request, interim)
@@ -250,7 +250,7 @@ module Gyre
         tries = 0
         begin
           exchange = connection = nil
-          connection = pool.take(request.until_s)
+          connection = pool.take(request.until_s, request.safe? && @limits.retries_limit.positive?)
           used = connection.used?
           report&.connected(connection)
           exchange = connection.request(request.method, request.sent_target, request.fields, request.body, request.until_s, &interim)

@@ -54,6 +54,14 @@ class HTTPClientConnectionsTest < Minitest::Test
     end
   end
 
+  def test_a_server_that_closes_after_each_response_costs_a_safe_request_nothing
+    scripted(->(peer) { peer.head && peer.write(HELLO) && peer.close }) do |server|
+      client = make(server)
+      Gyre.run { 50.times { assert_equal "hello", client.get("/").body } }
+      assert_equal 50, server.accepted
+    end
+  end
+
   def test_an_idempotent_request_is_repeated_if_a_kept_connection_ends_without_a_response
     scripted(->(peer) { peer.head && peer.write(HELLO) && peer.head && peer.close }) do |server|
       client = make(server)

@@ -390,13 +390,15 @@ static bool is_kept(const struct client *client, const struct gyre_transport *tr
          !gyre_transport_available(transport);
 }
 
-/* True if another request may begin: no further byte and no end has come. Asks the socket, as a
- * computing loop may not know. */
-static VALUE client_is_ready(VALUE self) {
+/* True if another request may begin: no further byte and no end has come. Asks the socket, or if
+ * `lately` is true and the loop has looked, takes its word. */
+static VALUE client_is_ready(VALUE self, VALUE lately) {
   struct client *client = get(self);
-  struct gyre_transport *transport = gyre_transport_of(client->transport);
+  struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
+  struct gyre_transport *transport = &object->transport;
   if (!is_kept(client, transport)) return Qfalse;
   if (client->until_ns >= 0 && gyre_socket_now() > client->until_ns) return Qfalse;
+  if (RTEST(lately) && gyre_socket_looked_lately() && gyre_transport_object_is_drained(object)) return Qtrue;
   char byte;
   return gyre_transport_receive(transport, &byte, 1) == -EAGAIN ? Qtrue : Qfalse;
 }
@@ -446,7 +448,7 @@ void gyre_init_http1_client(void) {
   rb_define_method(class, "read", client_read, 0);
   rb_define_method(class, "over?", client_is_over, 0);
   rb_define_method(class, "used?", client_is_answered, 0);
-  rb_define_method(class, "ready?", client_is_ready, 0);
+  rb_define_method(class, "ready?", client_is_ready, 1);
   rb_define_method(class, "rest", client_rest, 0);
   rb_define_method(class, "transport", client_transport, 0);
   rb_define_private_method(class, "send_request", client_send, 5);

@@ -21,7 +21,7 @@ module Gyre
           @fields = { **origin.fields, **fields }.compact.freeze
         end
 
-        def take(_until_s) = App.new(@app, @origin, @fields)
+        def take(_until_s, _safe) = App.new(@app, @origin, @fields)
         def give(_connection) = nil
         def lose(_connection, exchange) = exchange.cancel
         def detach = nil

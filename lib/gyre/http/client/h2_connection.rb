@@ -30,8 +30,8 @@ module Gyre
         end
 
         def protocol = "HTTP/2"
-        def ready? = capacity.positive?
-        alias rest ready?
+        def ready?(_lately) = capacity.positive?
+        def rest = capacity.positive?
 
         def close
           return if transport.closed?

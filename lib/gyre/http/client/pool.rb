@@ -25,10 +25,11 @@ module Gyre
           renew
         end
 
-        # Returns a connection for a request; waits if all are busy.
-        def take(until_s)
+        # Returns a connection for a request; waits if all are busy. A request that may be repeated
+        # is `safe`: its connection may have ended a moment ago.
+        def take(until_s, safe)
           renew if @pid != Process.pid
-          kept || @lock.synchronize { wait(until_s) } || connect(until_s)
+          kept(safe) || @lock.synchronize { wait(until_s) } || connect(until_s)
         end
 
         def give(connection)
@@ -37,7 +38,7 @@ module Gyre
           return drop(connection) unless connection.rest
 
           @idle.push(connection)
-          drop(@idle.shift) if @idle.size > 1 && !@idle.first.ready?
+          drop(@idle.shift) if @idle.size > 1 && !@idle.first.ready?(true)
           signal
         end
 
@@ -57,10 +58,10 @@ module Gyre
 
         # Steps are atomic by the GVL. A waiter counts itself before it looks, or it would miss a
         # wake-up.
-        def kept
+        def kept(safe = false)
           reap unless @lost.empty?
           while (connection = @idle.pop)
-            return connection if connection.ready?
+            return connection if connection.ready?(safe)
 
             drop(connection)
           end
