@@ -23,8 +23,7 @@
 
 #define READ_BYTES_LIMIT (1 << 20)
 #define PROBE_BYTES (64 * 1024) /* half of Linux' read-ahead */
-#define LOAD_BYTES (64 * 1024)
-#define ATTEMPTS 16 /* tries, while other programs rename folders */
+#define ATTEMPTS 16             /* tries, while other programs rename folders */
 
 #ifdef O_PATH
 #define FOLDER_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
@@ -291,46 +290,6 @@ static VALUE open_file_is_cached(VALUE self, VALUE from, VALUE size) {
   return Qtrue;
 }
 
-struct loading {
-  int fd;
-  int64_t offset, length;
-  bool begun;
-  volatile bool interrupted;
-};
-
-static void *load_without_gvl(void *opaque) {
-  struct loading *loading = opaque;
-  loading->begun = true;
-  char *bytes = malloc(LOAD_BYTES);
-  if (!bytes) return NULL;
-  while (loading->length > 0 && !loading->interrupted) {
-    size_t most = loading->length < LOAD_BYTES ? (size_t)loading->length : LOAD_BYTES;
-    ssize_t count = pread(loading->fd, bytes, most, (off_t)loading->offset);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break; /* sending will meet the same error */
-    loading->offset += count;
-    loading->length -= count;
-  }
-  free(bytes);
-  return NULL;
-}
-
-static void interrupt_loading(void *opaque) { ((struct loading *)opaque)->interrupted = true; }
-
-/* Reads the range in a thread of Gyre::Offload. Duplicates the descriptor, as the file may be
- * closed meanwhile. */
-static VALUE open_file_load(VALUE self, VALUE from, VALUE size) {
-  struct loading loading = {.offset = NUM2LL(from), .length = NUM2LL(size)};
-  while (!loading.begun) { /* not started with a pending interrupt */
-    loading.fd = fcntl(get_open(self)->fd, F_DUPFD_CLOEXEC, 0);
-    if (loading.fd < 0) rb_sys_fail("dup");
-    rb_nogvl(load_without_gvl, &loading, interrupt_loading, &loading, RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE);
-    close(loading.fd);
-    rb_thread_check_ints();
-  }
-  return Qnil;
-}
-
 void gyre_init_http_file(void) {
   open_file_class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "HTTP"), "OpenFile", rb_cObject);
   rb_undef_alloc_func(open_file_class);
@@ -340,7 +299,6 @@ void gyre_init_http_file(void) {
   rb_define_method(open_file_class, "modified_ns", open_file_modified_ns, 0);
   rb_define_method(open_file_class, "read_cached", open_file_read_cached, 2);
   rb_define_method(open_file_class, "cached?", open_file_is_cached, 2);
-  rb_define_method(open_file_class, "load", open_file_load, 2);
   rb_define_method(open_file_class, "to_io", open_file_to_io, 0);
   rb_define_method(open_file_class, "close", open_file_close, 0);
 }

@@ -27,9 +27,14 @@ class HTTPFilesBodyTest < Minitest::Test
       "x" * length if cached?(offset, length)
     end
 
-    def load(offset, length)
+    # Its own duplicate, as IO's.
+    def to_io = self
+    def dup = self
+    def close; end
+
+    def pread(length, offset)
       @loads << [Thread.current, offset, length]
-      nil
+      "x" * length
     end
   end
 
@@ -84,7 +89,7 @@ class HTTPFilesBodyTest < Minitest::Test
     skip "this file system keeps files in memory" if @file.cached?(0, @file.size)
 
     assert_nil @file.read_cached(0, 100_000) unless @file.cached?(0, 100_000)
-    @file.load(0, @file.size)
+    Body.load(@file, 0, @file.size)
     assert @file.cached?(0, @file.size)
     assert_equal @content[0, 100_000], @file.read_cached(0, 100_000)
   end

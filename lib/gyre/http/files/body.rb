@@ -28,7 +28,7 @@ module Gyre
         def each_piece
           @offset.step(@offset + @bytesize - 1, PIECE_BYTES) do |offset|
             length = [@offset + @bytesize - offset, PIECE_BYTES].min
-            Body.load(@file, offset, length) unless @file.cached?(offset, length)
+            Body.load(@file, offset, length).clear unless @file.cached?(offset, length)
             yield offset, length
           end
         end
@@ -44,17 +44,18 @@ module Gyre
         def close = @file.close
 
         # Reads at most 1 MB without blocking the loop; less from a shorter file.
-        def self.read(file, offset, length)
-          file.read_cached(offset, length) ||
-            load(file, offset, length) || file.read_cached(offset, length) ||
-            Offload.call { file.to_io.pread(length, offset) }
-        rescue EOFError
-          +""
-        end
+        def self.read(file, offset, length) = file.read_cached(offset, length) || load(file, offset, length)
 
+        # Reads a duplicate, as the file may be closed meanwhile.
         def self.load(file, offset, length)
-          Offload.call { file.load(offset, length) }
-          nil
+          Offload.call do
+            io = file.to_io.dup
+            io.pread(length, offset)
+          rescue EOFError
+            +""
+          ensure
+            io&.close
+          end
         end
       end
     end
