@@ -67,7 +67,6 @@ void gyre_websocket_schedule(struct gyre_websocket *websocket) {
 }
 
 static void on_room(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
-  (void)ready;
   gyre_loop_unwatch(loop, watch);
   gyre_websocket_have_room(GYRE_CONTAINER(watch, struct gyre_websocket_room, watch)->websocket);
 }
@@ -129,7 +128,6 @@ static void flush(struct gyre_websocket *websocket) {
 }
 
 static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *sending) {
-  (void)loop;
   flush(GYRE_CONTAINER(sending, struct gyre_websocket, sending));
 }
 

@@ -82,7 +82,6 @@ static VALUE frames_next(VALUE self) {
  * (section 10.3). */
 static VALUE frames_frame(VALUE class, VALUE opcode, VALUE payload, VALUE mask) {
   uint8_t head[GYRE_WEBSOCKET_HEAD_BYTES];
-  (void)class;
   StringValue(payload);
   StringValue(mask);
   if (RSTRING_LEN(mask) != 4) rb_raise(rb_eArgError, "a mask has 4 bytes");

@@ -101,7 +101,6 @@ static void detached(struct gyre_http_connection *connection) {
 
 static bool free_own(struct gyre_http_connection *connection, bool gone) {
   struct gyre_websocket *websocket = connection->own;
-  (void)gone;
   if (websocket) websocket->connection = NULL;
   connection->own = NULL;
   return true;
@@ -118,8 +117,6 @@ static void drain(struct gyre_http_connection *connection) {
 
 static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_websocket *websocket = connection->own;
-  (void)bytes;
-  (void)length; /* bytes after the handshake are the transport's input */
   gyre_websocket_connection_init(websocket);
   gyre_websocket_session_init(websocket);
   connection->state = GYRE_HTTP_BETWEEN;

@@ -124,7 +124,6 @@ static VALUE spawn(VALUE self) {
 /* Ends this socket alone if no fiber can be made. */
 static void start_posted(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   struct gyre_websocket *websocket = GYRE_CONTAINER(post, struct gyre_websocket, run.starting);
-  (void)scheduler;
   if (!gyre_websocket_is_due(websocket)) return;
   VALUE self = websocket->self;
   int state = 0;

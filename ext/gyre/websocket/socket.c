@@ -145,7 +145,6 @@ static VALUE websocket_write(VALUE self, VALUE message) {
 static VALUE websocket_frame(VALUE class, VALUE message, VALUE window_bits) {
   uint8_t head[GYRE_WEBSOCKET_HEAD_BYTES];
   struct gyre_websocket_compression alone = {.sent_bits = (uint8_t)NUM2UINT(window_bits)};
-  (void)class;
   StringValue(message);
   unsigned opcode = opcode_of(message);
   VALUE payload = deflated(&alone, message);
