@@ -55,6 +55,9 @@ static int stop_at(struct gyre_http_head *head, const char *bytes, const char *p
 int gyre_http1_fields_parse(struct gyre_http_head *head, const char *bytes, size_t length,
                             const struct gyre_http_head_limits *limits, gyre_http1_field_meaning *meaning,
                             bool every_field) {
+  if (head->phase == PHASE_REFUSED) return -1;
+  if (head->phase == PHASE_DONE) return 1;
+  if (length < head->position) return 0;
   const uint32_t bytes_max =
       limits->header_bytes < GYRE_HTTP1_SECTION_BYTES_MAX ? limits->header_bytes : GYRE_HTTP1_SECTION_BYTES_MAX;
   const uint16_t count_max = limits->header_count < head->field_capacity ? limits->header_count : head->field_capacity;

@@ -260,14 +260,9 @@ void gyre_http1_head_reset(struct gyre_http_head *head, struct gyre_http_field *
 
 int gyre_http1_head_parse(struct gyre_http_head *head, const char *bytes, size_t length,
                           const struct gyre_http_head_limits *limits) {
-  int result;
-  if (head->phase == PHASE_REFUSED) return -1;
-  if (head->phase == PHASE_DONE) return (int)head->position;
-  if (length < head->position) return 0;
-  if (head->phase < PHASE_FIELD) {
-    result = parse_request_line(head, bytes, length, limits);
-    if (result <= 0) return result;
-  }
+  int result = 1;
+  if (head->phase < PHASE_FIELD && length >= head->position) result = parse_request_line(head, bytes, length, limits);
+  if (result <= 0) return result;
   result = gyre_http1_fields_parse(head, bytes, length, limits, header_meaning, false);
   return result > 0 ? conclude(head) : result;
 }
@@ -283,10 +278,6 @@ void gyre_http1_trailers_reset(struct gyre_http_head *trailers, struct gyre_http
 
 int gyre_http1_trailers_parse(struct gyre_http_head *trailers, const char *bytes, size_t length,
                               const struct gyre_http_head_limits *limits) {
-  int result;
-  if (trailers->phase == PHASE_REFUSED) return -1;
-  if (trailers->phase == PHASE_DONE) return (int)trailers->position;
-  if (length < trailers->position) return 0;
-  result = gyre_http1_fields_parse(trailers, bytes, length, limits, trailer_meaning, true);
+  int result = gyre_http1_fields_parse(trailers, bytes, length, limits, trailer_meaning, true);
   return result > 0 ? (int)trailers->position : result;
 }

@@ -31,6 +31,7 @@ static int read_line(struct gyre_http_head *head, const char *line, const char *
 
 static int parse_line(struct gyre_http_head *head, const char *bytes, size_t length,
                       const struct gyre_http_head_limits *limits) {
+  if (length == 0) return 0;
   const size_t most = limits->request_line_bytes;
   const size_t begun = length < 5 ? length : 5;
   if (memcmp(bytes, "HTTP/", begun) != 0)
@@ -62,11 +63,9 @@ static int reply_meaning(struct gyre_http_head *head, const char *bytes, const s
 
 int gyre_http1_reply_parse(struct gyre_http_head *head, const char *bytes, size_t length,
                            const struct gyre_http_head_limits *limits) {
-  int result;
-  if (head->phase == PHASE_REFUSED) return -1;
-  if (head->phase == PHASE_DONE) return (int)head->position;
-  if (length == 0 || length < head->position) return 0;
-  if (head->phase < PHASE_FIELD && (result = parse_line(head, bytes, length, limits)) <= 0) return result;
+  int result = 1;
+  if (head->phase < PHASE_FIELD && length >= head->position) result = parse_line(head, bytes, length, limits);
+  if (result <= 0) return result;
   result = gyre_http1_fields_parse(head, bytes, length, limits, reply_meaning, false);
   if (result <= 0) return result;
   bool persists = head->minor_version > 0 || (head->seen & SEEN_KEEP_ALIVE);
