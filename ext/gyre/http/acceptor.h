@@ -15,7 +15,7 @@
 
 /* Values shared by requests with this authority and address; see env.c. */
 struct gyre_http_usual {
-  VALUE server_name, server_port, remote; /* frozen; nil before the first */
+  VALUE server_name, server_port, remote; /* frozen; 0 before the first */
   uint32_t misses;
   uint16_t authority_length;
   bool https;
@@ -71,8 +71,6 @@ struct gyre_http_acceptor {
     VALUE template;
     struct gyre_http_usual usual;
     struct gyre_http_env_places places;
-    struct gyre_peer last_peer; /* the last formatted peer */
-    char last_text[INET6_ADDRSTRLEN];
   } env;
   struct gyre_http_buffer output; /* lent for heads of responses, until the fiber parks */
   struct gyre_http_date date;

@@ -146,14 +146,10 @@ static void set_server(VALUE env, const struct gyre_http_connection *connection,
 }
 
 VALUE gyre_http_remote_address(struct gyre_http_connection *connection) {
-  struct gyre_http_acceptor *acceptor = connection->acceptor;
   const struct gyre_peer *peer = &connection->peer;
+  char text[INET6_ADDRSTRLEN];
   if (peer->family != AF_INET && peer->family != AF_INET6) return rb_str_new(NULL, 0);
-  if (memcmp(peer, &acceptor->env.last_peer, sizeof(*peer))) {
-    inet_ntop(peer->family, peer->address, acceptor->env.last_text, sizeof(acceptor->env.last_text));
-    acceptor->env.last_peer = *peer;
-  }
-  return rb_str_new_cstr(acceptor->env.last_text);
+  return rb_str_new_cstr(inet_ntop(peer->family, peer->address, text, sizeof(text)));
 }
 
 /* --- the usual peer ---
@@ -163,8 +159,7 @@ VALUE gyre_http_remote_address(struct gyre_http_connection *connection) {
 
 static bool is_usual(const struct gyre_http_usual *usual, const struct gyre_http_connection *connection,
                      const struct gyre_http_head *head, const char *bytes) {
-  return !NIL_P(usual->remote) && connection->https == usual->https &&
-         head->authority.length == usual->authority_length &&
+  return usual->remote && connection->https == usual->https && head->authority.length == usual->authority_length &&
          memcmp(bytes + head->authority.offset, usual->authority, usual->authority_length) == 0 &&
          memcmp(&connection->peer, &usual->peer, sizeof(usual->peer)) == 0;
 }
