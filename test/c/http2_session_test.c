@@ -355,7 +355,7 @@ static void walk(void) {
   sound = draw(3) > 0;
   room_of_all = 65535; /* before the server's WINDOW_UPDATE */
   now_ns = 1000;
-  CHECK(gyre_http2_session_init(&session, &limits, now_ns) == 0);
+  CHECK(gyre_http2_session_init(&session, &limits, false, now_ns) == 0);
   put(GYRE_HTTP2_PREFACE, GYRE_HTTP2_PREFACE_BYTES);
   put_frame(4, 0, 0, "", 0);
   for (int step = 0; step < STEPS; step++) {
@@ -393,7 +393,7 @@ ssize_t nghttp2_session_mem_send(nghttp2_session *nghttp2, const uint8_t **bytes
 
 static void test_sending_without_memory_breaks_the_session(void) {
   static char bytes[GYRE_HTTP2_SEND_ROOM];
-  CHECK(gyre_http2_session_init(&session, &limits, 0) == 0);
+  CHECK(gyre_http2_session_init(&session, &limits, false, 0) == 0);
   out_of_memory = true;
   CHECK(gyre_http2_session_send(&session, bytes, sizeof(bytes), 0) == 0);
   out_of_memory = false;

@@ -27,20 +27,14 @@ static void note(char kind, char name) {
   if (length + 3 < sizeof(events)) events[length] = kind, events[length + 1] = name, events[length + 2] = '\0';
 }
 
-static void on_start(struct gyre_admission_waiter *waiter) {
+static void on_decision(struct gyre_admission_waiter *waiter, bool placed) {
   struct request *request = GYRE_CONTAINER(waiter, struct request, waiter);
   CHECK(gyre_list_empty(&waiter->node));
-  note('+', request->name);
+  note(placed ? '+' : '-', request->name);
   memset(waiter, 0xee, sizeof(*waiter)); /* its memory may be gone after the call */
+  if (!placed) return;
   if (ends_at_once) gyre_admission_leave(&admission);
   if (stops) gyre_admission_stop(&admission);
-}
-
-static void on_refuse(struct gyre_admission_waiter *waiter) {
-  struct request *request = GYRE_CONTAINER(waiter, struct request, waiter);
-  CHECK(gyre_list_empty(&waiter->node));
-  note('-', request->name);
-  memset(waiter, 0xee, sizeof(*waiter));
 }
 
 static void begin(uint32_t running_limit, uint32_t queue_limit, int64_t queue_ns) {
@@ -49,7 +43,7 @@ static void begin(uint32_t running_limit, uint32_t queue_limit, int64_t queue_ns
   gyre_timers_init(&loop.timers);
   memset(&admission, 0, sizeof(admission));
   gyre_admission_init(&admission);
-  gyre_admission_start(&admission, &loop);
+  admission.loop = &loop;
   admission.running_limit = running_limit;
   admission.queue_limit = queue_limit;
   admission.queue_ns = queue_ns;
@@ -70,13 +64,12 @@ static char come(char name) {
   memset(request, 0, sizeof(*request));
   request->name = name;
   gyre_list_init(&request->waiter.node);
-  request->waiter.start = on_start;
-  request->waiter.refuse = on_refuse;
+  request->waiter.decided = on_decision;
   if (gyre_admission_has_place(&admission)) {
     gyre_admission_take(&admission);
     return 'r';
   }
-  return gyre_admission_enter(&admission, &request->waiter) == GYRE_ADMISSION_WAITS ? 'w' : 'x';
+  return gyre_admission_enter(&admission, &request->waiter) ? 'w' : 'x';
 }
 
 static void turn(int64_t later_ns) {
@@ -211,9 +204,8 @@ static void test_what_ends_at_once_leaves_its_place_to_the_next_and_the_kernel_i
   for (int i = 0; i < 100; i++) {
     many[i].name = 'z';
     gyre_list_init(&many[i].waiter.node);
-    many[i].waiter.start = on_start;
-    many[i].waiter.refuse = on_refuse;
-    CHECK(gyre_admission_enter(&admission, &many[i].waiter) == GYRE_ADMISSION_WAITS);
+    many[i].waiter.decided = on_decision;
+    CHECK(gyre_admission_enter(&admission, &many[i].waiter));
   }
   gyre_admission_leave(&admission);
   turn(0);

@@ -157,10 +157,6 @@ static VALUE acceptor_allocate(VALUE class) {
   struct gyre_http_acceptor *acceptor;
   VALUE self = TypedData_Make_Struct(class, struct gyre_http_acceptor, &acceptor_type, acceptor);
   acceptor->self = self;
-  acceptor->sockets = acceptor->contexts = acceptor->handler = acceptor->env.template = acceptor->thread_calls.object =
-      Qnil;
-  acceptor->upgraded = acceptor->exempt = Qnil;
-  acceptor->env.usual.server_name = acceptor->env.usual.server_port = acceptor->env.usual.remote = Qnil;
   gyre_list_init(&acceptor->thread_calls.post.node);
   gyre_list_init(&acceptor->client.node);
   gyre_list_init(&acceptor->keeper);
@@ -169,7 +165,7 @@ static VALUE acceptor_allocate(VALUE class) {
   gyre_list_init(&acceptor->leaving);
   gyre_list_init(&acceptor->exchanges.spare);
   gyre_admission_init(&acceptor->capacity.admission);
-  acceptor->upgraded = rb_hash_new(); /* may collect: everything to mark is initialized by now */
+  acceptor->upgraded = rb_hash_new(); /* may collect */
   rb_funcall(acceptor->upgraded, rb_intern("compare_by_identity"), 0);
   return self;
 }
@@ -182,20 +178,12 @@ static struct gyre_http_acceptor *acceptor_of(struct gyre_acceptor *net) {
 
 /* True if the peer may send a PROXY header. Every peer may on a Unix socket, or if no proxies are
  * configured. */
-static bool is_proxy(const struct gyre_http_acceptor *acceptor, const struct sockaddr_storage *peer) {
+static bool is_proxy(const struct gyre_http_acceptor *acceptor, const struct gyre_peer *peer) {
   static const uint8_t mapped[12] = {[10] = 255, [11] = 255}; /* IPv4 in IPv6, RFC 4291, section 2.5.5.2 */
-  const uint8_t *address;
-  uint8_t family = (uint8_t)peer->ss_family;
+  bool is_mapped = peer->family == AF_INET6 && memcmp(peer->address, mapped, sizeof(mapped)) == 0;
+  const uint8_t *address = peer->address + (is_mapped ? sizeof(mapped) : 0);
+  uint8_t family = is_mapped ? AF_INET : peer->family;
   if (acceptor->proxies.count == 0 || (family != AF_INET && family != AF_INET6)) return true;
-  if (family == AF_INET) {
-    address = (const uint8_t *)&((const struct sockaddr_in *)peer)->sin_addr;
-  } else {
-    address = ((const struct sockaddr_in6 *)peer)->sin6_addr.s6_addr;
-    if (memcmp(address, mapped, sizeof(mapped)) == 0) {
-      family = AF_INET;
-      address += sizeof(mapped);
-    }
-  }
   for (uint32_t i = 0; i < acceptor->proxies.count; i++) {
     if (gyre_proxy_in_range(&acceptor->proxies.ranges[i], family, address)) return true;
   }
@@ -204,13 +192,13 @@ static bool is_proxy(const struct gyre_http_acceptor *acceptor, const struct soc
 
 static int accept_connection(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer) {
   struct gyre_http_acceptor *acceptor = acceptor_of(listener->acceptor);
-  if (listener->proxy && !is_proxy(acceptor, peer)) {
-    acceptor->counts.refused++;
-    close(fd);
-    return 0;
-  }
   struct gyre_http_connection *connection = gyre_http_connection_new(listener, fd, peer);
   if (!connection) return -ENOMEM;
+  if (listener->proxy && !is_proxy(acceptor, &connection->peer)) {
+    acceptor->counts.refused++;
+    gyre_http_connection_end(connection, false);
+    return 0;
+  }
   connection->counted = true;
   gyre_acceptor_count(&acceptor->net, 1);
   gyre_http_connection_set_idle(connection, true);
@@ -360,7 +348,7 @@ static VALUE acceptor_start(VALUE self) {
   acceptor->client.closing = closing;
   acceptor->client.forked = forked;
   gyre_list_append(&scheduler->keepers, &acceptor->keeper);
-  gyre_admission_start(&acceptor->capacity.admission, &scheduler->loop);
+  acceptor->capacity.admission.loop = &scheduler->loop;
   int error = gyre_acceptor_start(&acceptor->net, &scheduler->loop);
   if (error < 0) {
     quit_listening(acceptor);

@@ -58,7 +58,7 @@ static void start_waiting(struct gyre_timer *timer, void *context) {
     end_wait(admission, waiter);
     admission->running++;
     arm_places(admission);
-    waiter->start(waiter);
+    waiter->decided(waiter, true);
     if (!admission->loop) return;
   }
   if (!is_due(admission)) gyre_timers_cancel(&loop->timers, &admission->places);
@@ -82,7 +82,7 @@ static void refuse_late(struct gyre_timer *timer, void *context) {
     end_wait(admission, waiter);
     admission->refused++;
     arm_late(admission); /* before it may raise */
-    waiter->refuse(waiter);
+    waiter->decided(waiter, false);
   }
   if (admission->loop) arm_late(admission);
 }
@@ -100,8 +100,6 @@ void gyre_admission_forget(struct gyre_admission *admission) {
   admission->places.place = admission->late.place = 0;
   admission->loop = NULL;
 }
-
-void gyre_admission_start(struct gyre_admission *admission, struct gyre_loop *loop) { admission->loop = loop; }
 
 void gyre_admission_stop(struct gyre_admission *admission) {
   if (admission->loop) {
@@ -121,11 +119,10 @@ static bool make_room(struct gyre_admission *admission) {
   return false;
 }
 
-enum gyre_admission_answer gyre_admission_enter(struct gyre_admission *admission,
-                                                struct gyre_admission_waiter *waiter) {
+bool gyre_admission_enter(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
   if (admission->waiting_count >= admission->queue_limit && !make_room(admission)) {
     admission->refused++;
-    return GYRE_ADMISSION_REFUSED;
+    return false;
   }
   admission->waited++;
   admission->waiting_count++;
@@ -133,7 +130,7 @@ enum gyre_admission_answer gyre_admission_enter(struct gyre_admission *admission
   waiter->deadline_ns = admission->queue_ns < 0 ? INT64_MAX : waiter->since_ns + admission->queue_ns;
   gyre_list_append(&admission->waiting, &waiter->node);
   if (!gyre_timer_armed(&admission->late) || !gyre_list_empty(&admission->ended)) arm_late(admission);
-  return GYRE_ADMISSION_WAITS;
+  return true;
 }
 
 void gyre_admission_put_last(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {

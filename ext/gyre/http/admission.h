@@ -2,30 +2,27 @@
  * complete head and the handler's fiber. A waiter is a node in the protocol's memory, without a
  * fiber or Ruby object. No ruby.h; reads and writes nothing.
  *
- *   head complete ── enter ──► ADMITTED: the handler is run; `leave` when the request is done
- *                       ├────► WAITS ──► start(waiter): it has the place now, run the handler
- *                       │        ├─────► refuse(waiter): 503; it waited too long, or made room
- *                       │        └ withdraw: the client has reset the connection or the stream
- *                       └────► REFUSED: 503 at once, the queue is full
+ *   head complete ── has_place, take ──► the handler is run; `leave` when the request is done
+ *         └─────────── enter ──► waits ──► decided(waiter, true): it has the place now, run the handler
+ *                        │        ├──────► decided(waiter, false): 503; it waited too long, or made room
+ *                        │        └ withdraw: the client has reset the connection or the stream
+ *                        └────► refused: 503 at once, the queue is full
  *
  * First in, first out. Requests of half-closed clients (HTTP/1: maybe gone) come last and make room
  * first.
  *
- * start and refuse are called from the loop's timers, never within enter, leave or withdraw. The
- * waiter has left the queue by then; its memory is not touched afterwards. */
+ * decided is called from the loop's timers, never within enter, leave or withdraw. The waiter has
+ * left the queue by then; its memory is not touched afterwards. */
 #pragma once
 
 #include "http/statistics.h"
 #include "loop/loop.h"
 
-enum gyre_admission_answer { GYRE_ADMISSION_ADMITTED, GYRE_ADMISSION_WAITS, GYRE_ADMISSION_REFUSED };
-
 struct gyre_admission_waiter {
   struct gyre_list node; /* in admission->waiting or admission->ended, while it waits */
   int64_t since_ns;      /* when it entered */
   int64_t deadline_ns;   /* INT64_MAX: none */
-  void (*start)(struct gyre_admission_waiter *waiter);
-  void (*refuse)(struct gyre_admission_waiter *waiter);
+  void (*decided)(struct gyre_admission_waiter *waiter, bool placed);
 };
 
 struct gyre_admission {
@@ -41,7 +38,6 @@ struct gyre_admission {
 };
 
 void gyre_admission_init(struct gyre_admission *admission);
-void gyre_admission_start(struct gyre_admission *admission, struct gyre_loop *loop);
 
 /* Unlinks all waiters without calls, as the loop closes. */
 void gyre_admission_stop(struct gyre_admission *admission);
@@ -55,8 +51,8 @@ static inline bool gyre_admission_has_place(const struct gyre_admission *admissi
 
 static inline void gyre_admission_take(struct gyre_admission *admission) { admission->running++; }
 
-/* Queues a request without a place. WAITS: the waiter is queued and needs start and refuse. */
-enum gyre_admission_answer gyre_admission_enter(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
+/* Queues a request without a place; false: refused. */
+bool gyre_admission_enter(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
 
 /* True if a request without a place would be refused. */
 static inline bool gyre_admission_is_full(const struct gyre_admission *admission) {
@@ -69,5 +65,5 @@ void gyre_admission_put_last(struct gyre_admission *admission, struct gyre_admis
 
 void gyre_admission_withdraw(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
 
-/* Frees a place; once for each start and gyre_admission_take. */
+/* Frees a place; once for each given one and gyre_admission_take. */
 void gyre_admission_leave(struct gyre_admission *admission);

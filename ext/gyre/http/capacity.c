@@ -8,7 +8,7 @@ const char *gyre_http_capacity_enter(struct gyre_http_capacity *capacity, struct
   if (gyre_http_budget_is_over(&capacity->heads)) {
     capacity->admission.refused++;
     reason = GYRE_HTTP_WAITING_HOLD_TOO_MUCH;
-  } else if (gyre_admission_enter(&capacity->admission, waiter) == GYRE_ADMISSION_REFUSED) {
+  } else if (!gyre_admission_enter(&capacity->admission, waiter)) {
     reason = "too many requests wait already";
   }
   if (reason) {

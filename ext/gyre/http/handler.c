@@ -98,7 +98,7 @@ static VALUE ask(VALUE argument) {
 
 /* Never waits, as it runs on the loop's fiber. After a reported error the request queues. */
 bool gyre_http_is_exempt(struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request) {
-  if (NIL_P(acceptor->exempt)) return false;
+  if (!RTEST(acceptor->exempt)) return false;
   const struct gyre_http_slice method = request->head->method, path = request->head->path;
   uint8_t number = gyre_http_method_number(request->bytes + method.offset, method.length);
   if (number != GYRE_HTTP_METHOD_GET && number != GYRE_HTTP_METHOD_HEAD) return false;

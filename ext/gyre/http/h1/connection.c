@@ -213,14 +213,11 @@ static void decided(struct gyre_http_connection *connection) {
   serve(connection, &request);
 }
 
-static void on_verdict(struct gyre_admission_waiter *waiter, int verdict) {
+static void on_verdict(struct gyre_admission_waiter *waiter, bool placed) {
   struct waiting *waiting = GYRE_CONTAINER(waiter, struct waiting, waiter);
-  waiting->verdict = verdict;
+  waiting->verdict = placed ? START : REFUSE;
   decided(waiting->connection);
 }
-
-static void on_place(struct gyre_admission_waiter *waiter) { on_verdict(waiter, START); }
-static void on_late(struct gyre_admission_waiter *waiter) { on_verdict(waiter, REFUSE); }
 
 /* Sends an expected 100, which fits into any socket. */
 static bool send_continue(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
@@ -279,8 +276,7 @@ bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_r
   struct waiting *waiting = calloc(1, sizeof(*waiting));
   if (!waiting) return refuse(request, "no memory for this request");
   waiting->connection = connection;
-  waiting->waiter.start = on_place;
-  waiting->waiter.refuse = on_late;
+  waiting->waiter.decided = on_verdict;
   const char *reason = gyre_http_capacity_enter(&connection->acceptor->capacity, &waiting->waiter, &waiting->counted,
                                                 sizeof(*waiting) + (input ? input->capacity : 0), connection->hung_up);
   if (reason) {

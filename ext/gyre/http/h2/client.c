@@ -163,12 +163,10 @@ static bool send_all(struct gyre_http2_client *client) {
 }
 
 static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *sending) {
-  (void)loop;
   send_all(GYRE_CONTAINER(sending, struct gyre_http2_client, sending));
 }
 
 static void on_room(struct gyre_loop *loop, struct gyre_watch *room, unsigned ready) {
-  (void)ready;
   gyre_loop_unwatch(loop, room);
   send_all(GYRE_CONTAINER(room, struct gyre_http2_client, room));
 }
@@ -208,7 +206,6 @@ static void receive(struct gyre_http2_client *client) {
 
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   struct gyre_http2_client *client = GYRE_CONTAINER(watch, struct gyre_http2_client, watch);
-  (void)loop;
   if (ready & GYRE_READ_ENDED) client->hung_up = true;
   receive(client);
 }
@@ -297,7 +294,7 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   client->entry = (struct gyre_client){.forks = gyre_forks, .self = self, .closing = on_closing, .forked = on_fork};
   gyre_list_init(&client->entry.node);
   gyre_deferred_init(&client->sending, at_the_end);
-  if (gyre_http2_session_init_client(&client->session, &client->limits, now_of(client)) < 0) rb_memerror();
+  if (gyre_http2_session_init(&client->session, &client->limits, true, now_of(client)) < 0) rb_memerror();
   client->session.capacity = &client->capacity;
   client->transport_object = transport;
   client->state = GYRE_HTTP2_CLIENT_OPEN;

@@ -250,34 +250,20 @@ static int serve(struct gyre_http_connection *connection, struct gyre_http2_stre
   return gyre_http_handler_start(connection, &request, &gyre_http2_exchange_operations);
 }
 
-static void serve_waiting(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
-  gyre_http2_stream_uncount_head(stream);
-  enter(connection);
-  leave(connection, serve(connection, stream));
-}
-
-static struct gyre_http_connection *waiting(struct gyre_admission_waiter *waiter, struct gyre_http2_stream **stream) {
-  *stream = GYRE_CONTAINER(waiter, struct gyre_http2_stream, waiter);
-  return GYRE_CONTAINER((*stream)->session, struct gyre_http2_connection, session)->connection;
-}
-
-static void on_place(struct gyre_admission_waiter *waiter) {
-  struct gyre_http2_stream *stream;
-  struct gyre_http_connection *connection = waiting(waiter, &stream);
-  stream->placed = true;
-  serve_waiting(connection, stream);
-}
-
 static void refuse(struct gyre_http2_stream *stream, const char *reason) {
   stream->head.status = 503;
   stream->head.reason = reason;
 }
 
-static void on_late(struct gyre_admission_waiter *waiter) {
-  struct gyre_http2_stream *stream;
-  struct gyre_http_connection *connection = waiting(waiter, &stream);
-  refuse(stream, GYRE_HTTP_WAITED_TOO_LONG);
-  serve_waiting(connection, stream);
+static void on_verdict(struct gyre_admission_waiter *waiter, bool placed) {
+  struct gyre_http2_stream *stream = GYRE_CONTAINER(waiter, struct gyre_http2_stream, waiter);
+  struct gyre_http_connection *connection =
+      GYRE_CONTAINER(stream->session, struct gyre_http2_connection, session)->connection;
+  stream->placed = placed;
+  if (!placed) refuse(stream, GYRE_HTTP_WAITED_TOO_LONG);
+  gyre_http2_stream_uncount_head(stream);
+  enter(connection);
+  leave(connection, serve(connection, stream));
 }
 
 /* False if the stream waits for a place. */
@@ -288,8 +274,7 @@ static bool is_admitted(struct gyre_http_connection *connection, struct gyre_htt
     stream->placed = request.placed;
     return true;
   }
-  stream->waiter.start = on_place;
-  stream->waiter.refuse = on_late;
+  stream->waiter.decided = on_verdict;
   const char *reason =
       gyre_http_capacity_enter(&acceptor->capacity, &stream->waiter, &stream->counted,
                                gyre_http2_stream_head_bytes(stream), own(connection)->session.input_over);
@@ -322,7 +307,6 @@ static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   if (session->stream_count > session->limits->streams || stream->id > session->ids.served) {
     start(stream);
-    stream->in.discards = true;
     gyre_http2_stream_refuse(stream);
     return false;
   }
@@ -519,7 +503,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_http2_connection *http2 = calloc(1, sizeof(*http2));
   int64_t now_ns = gyre_loop_coarse_now(gyre_http_loop(connection));
-  if (!http2 || gyre_http2_session_init(&http2->session, &acceptor->limits.http2, now_ns) < 0) {
+  if (!http2 || gyre_http2_session_init(&http2->session, &acceptor->limits.http2, false, now_ns) < 0) {
     free(http2);
     gyre_http_connection_end(connection, true);
     return;

@@ -60,9 +60,7 @@ static void done(struct gyre_http_connection *connection, struct gyre_http_excha
 }
 
 static void drop(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
-  struct gyre_http2_stream *stream = request->stream;
-  stream->in.discards = true;
-  gyre_http2_stream_refuse(stream);
+  gyre_http2_stream_refuse(request->stream);
 }
 
 static void end_body(struct gyre_http_exchange *exchange, struct gyre_http2_stream *stream) {

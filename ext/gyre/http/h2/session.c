@@ -17,17 +17,20 @@
 
 /* --- allowances --- */
 
-/* Returns false if no token is left. */
-static bool spend(struct gyre_http2_allowance *allowance, int64_t most, int64_t a_second, int64_t now_ns) {
-  int64_t passed_ns = now_ns - allowance->refilled_ns;
+/* Spends a token, or ends the connection. */
+static void spend(struct gyre_http2_session *session, struct gyre_http2_allowance *allowance, int64_t most,
+                  int64_t a_second) {
+  int64_t passed_ns = session->now_ns - allowance->refilled_ns;
   int64_t regained = passed_ns > 10 * SECOND_NS ? most : passed_ns * a_second / SECOND_NS;
   if (regained > 0) {
-    allowance->refilled_ns = now_ns;
+    allowance->refilled_ns = session->now_ns;
     allowance->tokens = allowance->tokens + regained > most ? most : allowance->tokens + regained;
   }
-  if (allowance->tokens <= 0) return false;
-  allowance->tokens--;
-  return true;
+  if (allowance->tokens > 0) {
+    allowance->tokens--;
+  } else {
+    gyre_http2_session_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
+  }
 }
 
 static void earn(struct gyre_http2_session *session, size_t bytes) {
@@ -37,16 +40,13 @@ static void earn(struct gyre_http2_session *session, size_t bytes) {
 }
 
 static void count_reset(struct gyre_http2_session *session) {
-  int64_t most = session->limits->resets;
-  if (!spend(&session->resets, most, most / 10 + 1, session->now_ns))
-    gyre_http2_session_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
+  uint32_t most = session->limits->resets;
+  spend(session, &session->resets, most, most / 10 + 1);
 }
 
 /* Counts frames other than requests and bodies. */
 static void count_control_frame(struct gyre_http2_session *session) {
-  int64_t most = session->limits->control_frames;
-  if (!spend(&session->control_frames, most, most, session->now_ns))
-    gyre_http2_session_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
+  spend(session, &session->control_frames, session->limits->control_frames, session->limits->control_frames);
 }
 
 /* --- streams --- */
@@ -479,7 +479,7 @@ void gyre_http2_stream_discard(struct gyre_http2_stream *stream) {
 }
 
 void gyre_http2_stream_refuse(struct gyre_http2_stream *stream) {
-  drop_input(stream);
+  gyre_http2_stream_discard(stream);
   gyre_http2_stream_drop_head(stream);
   if (!stream->closed)
     (void)nghttp2_submit_rst_stream(stream->session->nghttp2, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_REFUSED_STREAM);
@@ -498,8 +498,7 @@ void gyre_http2_stream_cut(struct gyre_http2_stream *stream) {
 
 void gyre_http2_stream_release(struct gyre_http2_stream *stream) {
   stream->owner = NULL;
-  stream->in.discards = true;
-  drop_input(stream);
+  gyre_http2_stream_discard(stream);
   gyre_http2_stream_drop_head(stream);
   if (stream->closed) {
     free_stream(stream);
@@ -562,8 +561,8 @@ static int submit_settings(struct gyre_http2_session *session) {
   return error;
 }
 
-static int init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, int64_t now_ns,
-                bool client) {
+int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, bool client,
+                            int64_t now_ns) {
   *session = (struct gyre_http2_session){.limits = limits,
                                          .now_ns = now_ns,
                                          .client = client,
@@ -584,16 +583,6 @@ static int init(struct gyre_http2_session *session, const struct gyre_http2_limi
   if (submit_settings(session) == 0) return 0;
   nghttp2_session_del(session->nghttp2);
   return -ENOMEM;
-}
-
-int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
-                            int64_t now_ns) {
-  return init(session, limits, now_ns, false);
-}
-
-int gyre_http2_session_init_client(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
-                                   int64_t now_ns) {
-  return init(session, limits, now_ns, true);
 }
 
 uint32_t gyre_http2_session_streams_limit(const struct gyre_http2_session *session) {

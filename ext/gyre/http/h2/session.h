@@ -149,11 +149,10 @@ void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends);
 void gyre_http2_head_conclude_response(struct gyre_http2_stream *stream, bool ends);
 void gyre_http2_block_free(struct gyre_http2_block *block);
 
-/* Queues the server's preface; the caller keeps `limits`. Returns 0 or -ENOMEM. */
-int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, int64_t now_ns);
-/* For a client; its caller sets `capacity` before the first request. */
-int gyre_http2_session_init_client(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
-                                   int64_t now_ns);
+/* Queues the preface; the caller keeps `limits`, and a client's sets `capacity` before the first
+ * request. Returns 0 or -ENOMEM. */
+int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, bool client,
+                            int64_t now_ns);
 /* Frees all streams, even with owners. */
 void gyre_http2_session_free(struct gyre_http2_session *session);
 
