@@ -110,17 +110,13 @@ module Gyre
           mode = @mode || (predecessor ? predecessor.mode & 0o7777 : 0o666 & ~::File.umask)
           uid, gid = @uid || predecessor&.uid, @gid || predecessor&.gid
           Access.give(io, uid, gid, mode)
-          require_owner(io)
+          io.chown(@uid, @gid) unless right?(io.stat)
         end
 
         def adjust(io)
           stat = io.stat
           io.chown(@uid, @gid) unless right?(stat)
           io.chmod(@mode) if @mode && stat.mode & 0o7777 != @mode
-        end
-
-        def require_owner(io)
-          io.chown(@uid, @gid) unless right?(io.stat)
         end
 
         def right?(stat) = [nil, stat.uid].include?(@uid) && [nil, stat.gid].include?(@gid)

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Methods of outputs without a journal: written lines count as stored. Needs @name, @format,
-# @retries.
+# Methods of outputs without a journal: written lines count as stored.
 
 require "gyre/errors"
+require "gyre/log/output/retry"
 
 module Gyre
   module Log
@@ -13,6 +13,12 @@ module Gyre
 
       # Output describes these methods.
       module Defaults
+        def initialize(name, format: :text, **waits)
+          @name = name
+          @format = format
+          @retries = Retry.new(name, **waits)
+        end
+
         def prepare; end
 
         def sync; end

@@ -5,7 +5,6 @@
 # Cannot sync: written bytes count as durable.
 
 require "gyre/log/output/defaults"
-require "gyre/log/output/retry"
 require "gyre/log/output/writing"
 require "io/wait"
 
@@ -19,13 +18,11 @@ module Gyre
         PIECE_BYTES = 256 * 1024
 
         # Closes `io` with the output only if `owned`.
-        def initialize(io, name:, format: :text, report: nil, owned: false, longest_pause_s: Retry::LONGEST_PAUSE_S)
+        def initialize(io, name:, owned: false, **options)
+          super(name, **options)
           @io = io
           @io.sync = true
-          @name = name
-          @format = format
           @owned = owned
-          @retries = Retry.new(name, report: report, longest_pause_s: longest_pause_s)
         end
 
         # Opens a named pipe also for reading, so that it waits for its first reader and survives

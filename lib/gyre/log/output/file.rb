@@ -47,10 +47,9 @@ module Gyre
 
         # Opens, recovers and locks the file. Raises ArgumentError if another process writes to it,
         # SystemCallError for a permanent error.
-        def initialize(path, format: :text, rotation: nil, report: nil, clock: Time.method(:now), access: Access.new,
-                       lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Retry::LONGEST_PAUSE_S)
-          @path, @format, @rotation, @clock, @access = path, format, rotation, clock, access
-          @retries = Retry.new(path, report: report, longest_pause_s: longest_pause_s)
+        def initialize(path, rotation: nil, clock: Time.method(:now), access: Access.new, lock_patience_s: LOCK_PATIENCE_S, **options)
+          super(path, **options)
+          @path, @rotation, @clock, @access = path, rotation, clock, access
           @lock = Lock.new(path, @retries, lock_patience_s)
           open_and_recover
         rescue *PASSING => error
@@ -114,8 +113,6 @@ module Gyre
 
           @journal.stored_by(client_id)
         end
-
-        def to_s = @path
 
         private
 

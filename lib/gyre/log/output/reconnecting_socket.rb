@@ -15,11 +15,9 @@ module Gyre
         # Bytes of a batch copied at once.
         PIECE_BYTES = 256 * 1024
 
-        # The block greets each new transport; ERRORS raised there cause a retry.
-        def initialize(retries, endpoint, &greet)
+        def initialize(retries, endpoint)
           @retries = retries
           @endpoint = endpoint
-          @greet = greet
         end
 
         # Runs the block with a connection, again after a lost one. Returns its value. `errors`
@@ -40,7 +38,7 @@ module Gyre
         def transport
           @transport ||= Gyre.connect(@endpoint, timeout_s: CONNECT_TIMEOUT_S).tap do |transport|
             @transport = transport
-            @greet&.call(transport)
+            greet(transport)
           end
         end
 
@@ -48,6 +46,11 @@ module Gyre
           @transport&.abandon
           @transport = nil
         end
+
+        private
+
+        # For subclasses, with each new transport; ERRORS raised there cause a retry.
+        def greet(_transport); end
       end
     end
   end

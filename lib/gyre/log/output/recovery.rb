@@ -21,29 +21,27 @@ module Gyre
     module Recovery
       module_function
 
-      # Leaves no open batch. Returns :clean, :whole, :torn, :changed or :gone.
+      # Leaves no open batch.
       def run(path, journal, retries)
         if journal.torn_bytes.positive?
           retries.report("the journal ends with #{Units.count(journal.torn_bytes, "byte")} of an entry: a commit was cut off there")
         end
         Disk.forget_pages(path)
-        verdict = settle(path, journal, retries)
+        settle(path, journal, retries)
         end_line(path)
-        verdict
       end
 
       def settle(path, journal, retries)
-        batch = journal.open_batch or return :clean
+        batch = journal.open_batch or return
         file = holder(path, batch)
         Disk.forget_pages(file) unless file == path
-        verdict = judge(file, batch, same: file && same?(::File.stat(file), batch))
+        verdict = judge(file, batch, same: same?(::File.stat(file), batch))
         case verdict
         when :whole then Disk.sync_folder(file)
         when :torn then cut_off(file, batch, retries)
         else retries.report("the file of the last commit is #{verdict}: messages that its clients repeat are stored twice")
         end
         journal.settle(verdict == :whole)
-        verdict
       end
 
       def holder(path, batch)

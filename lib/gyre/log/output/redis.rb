@@ -16,7 +16,6 @@
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/redis_connection"
-require "gyre/log/output/retry"
 require "securerandom"
 
 module Gyre
@@ -27,23 +26,24 @@ module Gyre
 
         STREAM = "gyre"
         WRITER_KEPT_S = 24 * 3600
-
-        attr_reader :key
+        # Absent clients are forgotten as in a journal.
+        FORGET_AFTER_S = 30 * 24 * 3600
+        FORGOTTEN_EVERY_S = 24 * 3600
 
         # The stream keeps about `max_length` entries.
-        def initialize(url, stream: STREAM, max_length: nil, report: nil, clock: Time.method(:now), **waits)
+        def initialize(url, stream: STREAM, max_length: nil, clock: Time.method(:now), **waits)
           @key = stream
           @writer_key = "{#{stream}}:writer:#{SecureRandom.hex(16)}"
-          @name = "#{RedisConnection.shown(url)} #{stream}"
-          @format = :redis
-          @retries = Retry.new(@name, report: report, **waits)
+          super("#{RedisConnection.shown(url)} #{stream}", format: :redis, **waits)
           @connection = RedisConnection.new(url, @retries)
-          @clients = RedisClients.new("{#{stream}}:clients", @name, @connection, clock)
+          @clients_key = "{#{stream}}:clients"
+          @clock = clock
+          @forgotten_at = 0
           @trim = max_length ? Resp.command("XTRIM", stream, "MAXLEN", "~", max_length) : ""
           @batch = 0
         end
 
-        def prepare = @clients.prepare
+        def prepare = @stored ||= read_clients.transform_values(&:first)
 
         def write(data, clients = nil)
           prepare
@@ -57,31 +57,36 @@ module Gyre
             number = nil unless (failure = failure_in(redis, number)).nil?
             raise RedisConnection::Refused, failure if failure
           end
-          @clients.stored(clients || {})
+          remember(clients || {})
         end
 
         def reopen = close
 
         def close = @connection.close
 
-        def stored_by(client_id) = @clients.stored_by(client_id)
+        # Returns 0 for an unknown client. Raises Unavailable until the hash is read.
+        def stored_by(client_id)
+          raise Unavailable, "#{@name}: its clients have not been read yet" unless @stored
+
+          @stored.fetch(client_id, 0)
+        end
 
         def sink_options = { format: @format, key: @key }
 
         private
 
         def transaction(data, clients, number)
-          bytes = Resp.command("MULTI") << data << @trim << @clients.command(clients || {})
+          bytes = Resp.command("MULTI") << data << @trim << numbers(clients || {})
           bytes << Resp.command("SET", @writer_key, number, "EX", WRITER_KEPT_S) << Resp.command("EXEC") <<
             Resp.command("ECHO", "end of #{number}")
         end
 
         # Checks types first, as a failed command inside EXEC does not stop the others.
         def check_types(redis)
-          types = redis.call(["TYPE", @key], ["TYPE", @clients.key])
+          types = redis.call(["TYPE", @key], ["TYPE", @clients_key])
           return if %w[stream none].include?(types[0]) && %w[hash none].include?(types[1])
 
-          raise RedisConnection::Refused, "#{@key} is a #{types[0]} and #{@clients.key} a #{types[1]}, not a stream and a hash"
+          raise RedisConnection::Refused, "#{@key} is a #{types[0]} and #{@clients_key} a #{types[1]}, not a stream and a hash"
         end
 
         # Reads replies up to ECHO's; a successful EXEC returns an Array. Otherwise the batch is
@@ -95,57 +100,28 @@ module Gyre
           failure ||= done&.find { |each| each.is_a?(Resp::Failure) }
           failure ? failure.message : (done ? nil : "the transaction was not executed")
         end
-      end
-    end
 
-    # Last sequence numbers of acknowledged clients, in a hash beside a Redis Stream. Output::Redis
-    # writes them with each batch, and reads them once.
-    module Output
-      # Values of the hash: id => "sequence number, time".
-      class RedisClients
-        # As in a journal.
-        FORGET_AFTER_S = 30 * 24 * 3600
-        FORGOTTEN_EVERY_S = 24 * 3600
-
-        attr_reader :key
-
-        def initialize(key, name, connection, clock)
-          @key, @name, @connection, @clock = key, name, connection, clock
-          @stored = nil
-          @forgotten_at = 0
-        end
-
-        def prepare = @stored ||= read.transform_values(&:first)
-
-        # Returns the command that stores sequence numbers; empty without clients.
-        def command(clients)
+        # Returns the command that stores sequence numbers, as id => "sequence number, time"; empty
+        # without clients.
+        def numbers(clients)
           time = @clock.call.to_i
-          clients.empty? ? "" : Resp.command("HSET", @key, *clients.flat_map { |id, seq| [id, "#{seq} #{time}"] })
+          clients.empty? ? "" : Resp.command("HSET", @clients_key, *clients.flat_map { |id, seq| [id, "#{seq} #{time}"] })
         end
 
         # Sometimes forgets old clients.
-        def stored(clients)
+        def remember(clients)
           @stored.update(clients)
           now = @clock.call.to_i
           return if now - @forgotten_at < FORGOTTEN_EVERY_S
 
           @forgotten_at = now
-          old = read.select { |_, (_, time)| time && now - time > FORGET_AFTER_S }.keys
+          old = read_clients.select { |_, (_, time)| time && now - time > FORGET_AFTER_S }.keys
           old.each { |id| @stored.delete(id) }
-          old.each_slice(1000) { |ids| @connection.ask("forget old clients", ["HDEL", @key, *ids]) }
+          old.each_slice(1000) { |ids| @connection.ask("forget old clients", ["HDEL", @clients_key, *ids]) }
         end
 
-        # Returns 0 for an unknown client. Raises Unavailable until the hash is read.
-        def stored_by(client_id)
-          raise Unavailable, "#{@name}: its clients have not been read yet" unless @stored
-
-          @stored.fetch(client_id, 0)
-        end
-
-        private
-
-        def read
-          table, = @connection.ask("read from it", ["HGETALL", @key])
+        def read_clients
+          table, = @connection.ask("read from it", ["HGETALL", @clients_key])
           table.each_slice(2).to_h { |id, text| [id, text.split.map(&:to_i)] }
         end
       end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Logs in to the Redis server of a URL through a ReconnectingSocket. Used by Output::Redis.
+# Logs in to the Redis server of a URL and reads its replies. Used by Output::Redis and
+# Gyre::Broadcast.
 #
 #   redis://[user[:password]@]host[:port][/database]        redis+unix://[user[:password]@]/path[?db=database]
 
@@ -11,7 +12,7 @@ require "gyre/log/output/resp"
 module Gyre
   module Log
     module Output
-      class RedisConnection
+      class RedisConnection < ReconnectingSocket
         # An unexpected reply of Redis, handled like a lost connection.
         class Refused < StandardError; end
 
@@ -21,14 +22,14 @@ module Gyre
 
         def initialize(url, retries)
           @database = Remote.database(url)
-          @socket = ReconnectingSocket.new(retries, @database.endpoint, &method(:greet))
+          super(retries, @database.endpoint)
         end
 
         # Retries after a lost connection or a Failure.
         def ask(doing, *requests) = use(doing) { |session| session.call(*requests) }
 
         # Yields an object with `call`, `write`, `read`; retries after a lost connection or Refused.
-        def use(doing) = @socket.use(doing, Refused, Resp::Malformed) { yield self }
+        def use(doing) = super(doing, Refused, Resp::Malformed) { yield self }
 
         # Within {#use}.
         def call(*requests)
@@ -37,15 +38,10 @@ module Gyre
         end
 
         # Within {#use}.
-        def write(bytes) = @socket.write(bytes)
-
-        # Within {#use}.
         def read
-          @socket.transport
+          transport
           @replies.read
         end
-
-        def close = @socket.close
 
         private
 

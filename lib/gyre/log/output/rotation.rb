@@ -23,8 +23,6 @@ module Gyre
       # Returns nil without settings. Raises ArgumentError.
       def self.from(settings, path, report: nil) = settings && new(path, Policy.parse(settings), report: report)
 
-      attr_reader :trouble # why it fails at the moment
-
       def initialize(path, settings, report: nil)
         @path = path
         @settings = settings
@@ -36,7 +34,7 @@ module Gyre
       def due?(stat, bytes, time)
         return false if stat.size.zero? || @packing || postponed?
 
-        too_large?(stat, bytes) || too_old?(stat, time)
+        (@settings.size && stat.size + bytes > @settings.size) || too_old?(stat, time)
       end
 
       # May be repeated after an error.
@@ -65,8 +63,6 @@ module Gyre
 
       # Removes unfinished parts of a killed process.
       def clean = parts.grep(/\.part\z/) { |path| remove(path) }
-
-      def older = numbered.sort.flat_map(&:last)
 
       private
 
@@ -110,7 +106,8 @@ module Gyre
       end
 
       def pack_all
-        older.reject { |path| path.end_with?(Packing::SUFFIX) }.reverse_each { |path| pack(path) }
+        plain = numbered.sort.flat_map(&:last).reject { |path| path.end_with?(Packing::SUFFIX) }
+        plain.reverse_each { |path| pack(path) }
       rescue SystemCallError, Zlib::Error => error
         @trouble = "cannot compress: #{error.message}"
         report("#{@trouble}; the plain file is kept")
@@ -118,12 +115,10 @@ module Gyre
         @packing = false
       end
 
-      def pack(path) = Offload.call { Packing.pack(path) }
-
-      def too_large?(stat, bytes) = @settings.size ? stat.size + bytes > @settings.size : false
-
       # True if the last line is of an earlier period, in local time; weeks begin on Monday.
       def too_old?(stat, time) = @settings.every ? period(stat.mtime) != period(time) : false
+
+      def pack(path) = Offload.call { Packing.pack(path) }
 
       def period(time) = ((time.to_i + time.utc_offset + SINCE_MONDAY_S) / @settings.every).floor
 

@@ -22,10 +22,8 @@ module Gyre
         # Pieces of 4 KB from the peer that each check discards.
         READS = 16
 
-        def initialize(address, format: :text, report: nil, longest_pause_s: Retry::LONGEST_PAUSE_S)
-          @name = address
-          @format = format
-          @retries = Retry.new(address, report: report, longest_pause_s: longest_pause_s)
+        def initialize(address, **options)
+          super
           @socket = ReconnectingSocket.new(@retries, Remote.endpoint(address))
         end
 
