@@ -292,7 +292,7 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
       out = run_client(server, <<~'RUBY')
         log.info("kept")
         def forgotten(options) = Gyre::Log::Client.new("app", **options).info("forgotten")
-        options = { port: log.instance_variable_get(:@options).address.port, spool: false }
+        options = { port: log.instance_variable_get(:@options).address.endpoint.port, spool: false }
         Thread.new { 5.times { forgotten(options) } }.join
         deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 25
         until Thread.list.count { |thread| thread.name == "gyre log" } < 4 || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline

@@ -55,7 +55,7 @@ module Swiftcore
       # @raise [SystemCallError, SocketError, IOError] after connection_failure_timeout
       def connect(timeout_s = @options.address.connect_timeout)
         ready
-        @sender.wait(timeout_s) { raise_refusal || @sender.tried? }
+        @sender.wait(timeout_s) { raise_refusal || @sender.state != :connecting }
         raise @sender.error if !authenticated? && @sender.error && failed_too_often?
 
         authenticated?

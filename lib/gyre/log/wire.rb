@@ -54,11 +54,11 @@ module Gyre
 
         # Reads a connection's first frame. Returns nil (incomplete), a String (the fault), or
         # service:, severity:, key: and rest: (the bytes after the frame).
-        def authentication(bytes, limit: FRAME_BYTES_LIMIT)
+        def authentication(bytes)
           return if bytes.bytesize < HEADER_BYTES
 
           bytes = bytes.b
-          length = length(bytes.byteslice(0, HEADER_BYTES), limit: limit)
+          length = length(bytes.byteslice(0, HEADER_BYTES))
           return length if length.is_a?(String)
           return if bytes.bytesize < length
 

@@ -32,10 +32,6 @@ module Gyre
         raise ArgumentError, "the port must be a number from 1 to 65535, not #{@endpoint.port}"
       end
 
-      def host = @endpoint.host
-
-      def port = @endpoint.port
-
       # Identifies the server in names of spools.
       def parts = @endpoint.path ? ["unix", @endpoint.path] : [@endpoint.host, @endpoint.port]
 

@@ -53,8 +53,10 @@ module Gyre
           break if @stopped
 
           outbox = Outbox.new(@options.address.service, EMPTY_BYTES, @options.record_limit, @options.acknowledged != true)
-          @delivery = Delivery.new(@options, outbox, Waiters.new, Identity.of(spool.note), spool: spool, adopted: true) { closing_at }
-          deliver
+          @delivery = Delivery.new(@options, outbox, Waiters.new, Identity.of(spool.note), spool: spool, adopted: true) do
+            @stopped ? 0 : Float::INFINITY
+          end
+          @delivery.deliver
           break unless @delivery.standing.done
         end
       rescue *FAULTS => error
@@ -64,14 +66,6 @@ module Gyre
         @delivery = @spool = nil
         @running = false
         @ended.call
-      end
-
-      def closing_at = @stopped ? 0 : Float::INFINITY
-
-      def deliver
-        @delivery.run
-      ensure
-        @delivery.leave
       end
     end
   end

@@ -17,22 +17,7 @@ module Gyre
       # Whole records; `mark` is the spool position after them (nil in memory).
       Batch = Struct.new(:bytes, :last, :count, :mark)
 
-      Flight = Struct.new(:batches, :bytes) do
-        def add(batch)
-          batches << batch
-          self.bytes += batch.bytes.bytesize
-          batch
-        end
-
-        def shift = batches.shift.tap { |batch| self.bytes -= batch.bytes.bytesize }
-
-        def clear
-          batches.clear
-          self.bytes = 0
-        end
-      end
-      Counts = Struct.new(:dropped, :spooled)
-
+      attr_reader :dropped, :spooled # numbers of records
       attr_reader :acknowledged # the last number that the server acknowledged
       attr_reader :trouble # why the spool takes nothing now, or nil
 
@@ -42,23 +27,20 @@ module Gyre
         @outbox, @memory_limit, @drop, @make_spool, @spool = outbox, memory, drop, make_spool, spool
         @adopted = !spool.nil? # its process may have sent more than the spool holds
         @memory = []
-        @flying = Flight.new([], 0)
+        @flying = []
+        @flying_bytes = @dropped = @spooled = 0
         @acknowledged = @given = acknowledged
-        @counts = Counts.new(0, 0)
         finish_spool
       end
 
-      def dropped = @counts.dropped
-
-      def spooled = @counts.spooled
-
       # Returns the next records for the connection; nil if none are left or too many are in flight.
       def give
-        return if @flying.bytes >= @memory_limit / 2 && flying?
+        return if @flying_bytes >= @memory_limit / 2 && flying?
 
         while (batch = read_spool || @memory.shift || taken)
           @given = batch.last if batch.last > @given
-          @flying.add(batch)
+          @flying << batch
+          @flying_bytes += batch.bytes.bytesize
           return batch if batch.last > @acknowledged
 
           acknowledge(@acknowledged) # the server had it already
@@ -69,23 +51,19 @@ module Gyre
         raise IdentityTaken, "#{number} was acknowledged, but never sent: another client has this one's id" if number > @given && !@adopted
 
         @acknowledged = number if number > @acknowledged
-        done = 0
-        while flying? && @flying.batches.first.last <= number
-          finish(@flying.shift)
-          done += 1
-        end
-        finish_spool if done.positive?
-        done
+        finish(@flying.shift) while flying? && @flying.first.last <= number
+        finish_spool
       end
 
       # Queues unacknowledged records for the next connection. `offset`: of the first incomplete
       # record in the `unfinished` batch of the old wire.
       def rewind(unfinished = nil, offset = 0)
-        first = @flying.batches.first
+        first = @flying.first
         offset = Outbox.after(first.bytes, @acknowledged) unless unfinished || first.nil?
         trim(first, offset) if offset.positive?
-        @memory.unshift(*@flying.batches.select { |batch| batch.mark.nil? })
+        @memory.unshift(*@flying.select { |batch| batch.mark.nil? })
         @flying.clear
+        @flying_bytes = 0
         @spool&.rewind
       end
 
@@ -115,26 +93,22 @@ module Gyre
       # Drops several of the oldest records if allowed, and no spool can take them.
       def drop_oldest
         return unless @drop
+        return forget unless @spool && !@spool.empty?
 
-        if @spool && !@spool.empty?
-          @counts.dropped += @spool.evict_segment
-          return finish_spool
-        end
-        @counts.dropped += forget(@memory.shift || taken)
+        @dropped += @spool.evict_segment
+        finish_spool
       end
 
+      # Returns the number of records dropped.
       def abandon
-        count = 0
-        while (batch = @memory.shift || taken)
-          count += forget(batch)
-        end
-        @counts.dropped += count
-        count
+        before = @dropped
+        nil while forget
+        @dropped - before
       end
 
       def spools? = !@make_spool.nil?
 
-      def flying? = @flying.batches.any?
+      def flying? = @flying.any?
 
       def empty? = !flying? && @memory.empty? && @outbox.bytesize.zero? && @spool.nil?
 
@@ -143,10 +117,7 @@ module Gyre
 
       def bytesize = @outbox.bytesize + @outbox.held + spool_bytesize
 
-      def spool_bytesize
-        spool = @spool
-        spool ? spool.bytesize : 0
-      end
+      def spool_bytesize = @spool&.bytesize.to_i
 
       # Leaves the spool to another process. Returns its path.
       def close
@@ -160,11 +131,8 @@ module Gyre
       def read_spool
         return unless @spool&.unread?
 
-        bytes, last, count, mark = @spool.read
-        return Batch.new(bytes, last, count, mark) if bytes
-
-        finish_spool # the spool ended with something damaged
-        nil
+        batch = Batch.new(*@spool.read)
+        batch.bytes ? batch : finish_spool # the spool ended with something damaged
       end
 
       def taken
@@ -174,17 +142,20 @@ module Gyre
         batch
       end
 
-      def forget(batch)
-        return 0 unless batch
-
+      # Drops a batch; nil: there is none in memory.
+      def forget
+        batch = @memory.shift || taken or return
         @outbox.held -= batch.bytes.bytesize
-        batch.count
+        @dropped += batch.count
       end
 
-      def finish(batch) = batch.mark ? @spool.acknowledge(batch.mark) : @outbox.held -= batch.bytes.bytesize
+      def finish(batch)
+        @flying_bytes -= batch.bytes.bytesize
+        batch.mark ? @spool.acknowledge(batch.mark) : @outbox.held -= batch.bytes.bytesize
+      end
 
       def finish_spool
-        return unless @spool && @spool.empty?
+        return unless @spool&.empty?
 
         @spool.delete
         @spool = nil
@@ -205,12 +176,12 @@ module Gyre
 
         until batch.bytes.empty?
           bytes = DiskQueue.cut(batch.bytes, @spool.limit / 4)
-          @counts.dropped += @spool.evict(bytes) if drop
+          @dropped += @spool.evict(bytes) if drop
           return false unless @spool.append(bytes == batch.bytes.bytesize ? batch.bytes : batch.bytes.byteslice(0, bytes))
 
           before = batch.count
           trim(batch, bytes)
-          @counts.spooled += before - batch.count
+          @spooled += before - batch.count
         end
         true
       rescue SystemCallError => error

@@ -46,36 +46,22 @@ module Gyre
 
       def acknowledged = @backlog.acknowledged
 
-      # Runs until closed, and until all records are sent or the time is over. A kill takes effect
-      # only between two turns or in a wait, so that each record is in memory or in the spool.
-      def run
+      # Runs until closed, and until all records are sent or the time is over; the rest goes into
+      # the spool, unless the block returns true: then {#resume} continues with it. A kill takes
+      # effect only between two turns or in a wait, so that each record is in memory or in the
+      # spool.
+      def deliver
         until finished?
           turn
           Wakeup.interruptible { nil }
         end
       ensure
         disconnect
+        block_given? && yield ? pause : leave
       end
 
       # Ends the thread's wait. Signal handlers may call it.
       def wake = @wakeup.call
-
-      # Moves unsent records into the spool, after {#run}.
-      def leave
-        @outbox.attention = true # nothing more comes in from here on
-        give_up unless stored?
-        @standing.done = @backlog.empty?
-        @standing.spool = @backlog.close
-        @standing.state = :closed
-        @wakeup.close
-        @waiters.wake_all
-      end
-
-      # Closes the connection and ends threads, as a daemon keeps none. {#resume} continues.
-      def pause
-        @standing.state = :connecting
-        @dialer.restart
-      end
 
       def resume(waiters)
         @waiters = waiters
@@ -160,7 +146,7 @@ module Gyre
         @standing.error = error
         @standing.state = refused ? :refused : :away
         report_once(:fault, error.message) if answered
-        refuse(error) if refused
+        @standing.refusal, @outbox.attention = error, true if refused
         @dialer.failed(refused: refused, at_once: !answered)
         @waiters.wake_all
       end
@@ -173,11 +159,6 @@ module Gyre
         @options.report.call("#{error.message}: unacknowledged messages are sent under a new one")
       end
 
-      def refuse(error)
-        @standing.refusal = error
-        @outbox.attention = true
-      end
-
       def stay_away
         connection = new_connection
         return connected(connection) if connection
@@ -185,7 +166,10 @@ module Gyre
         stored = graceful? || !@backlog.spools? || @backlog.store
         @standing.full = !stored || (!@backlog.spools? && !graceful?)
         report_disk
-        drop_oldest if @standing.full && @standing.drop
+        if @standing.full && @standing.drop
+          @standing.drop = false
+          @backlog.drop_oldest
+        end
         @waiters.wake_all
         wait_away(stored)
       end
@@ -207,11 +191,6 @@ module Gyre
         @adoption&.start
       end
 
-      def drop_oldest
-        @standing.drop = false
-        @backlog.drop_oldest
-      end
-
       # True while records may still stay in memory.
       def graceful? = @dialer.grace_left.positive? && @outbox.bytesize < @options.memory_limit / 2
 
@@ -225,6 +204,22 @@ module Gyre
       end
 
       # --- the end of the thread ---
+
+      def leave
+        @outbox.attention = true # nothing more comes in from here on
+        give_up unless stored?
+        @standing.done = @backlog.empty?
+        @standing.spool = @backlog.close
+        @standing.state = :closed
+        @wakeup.close
+        @waiters.wake_all
+      end
+
+      # A daemon keeps no thread.
+      def pause
+        @standing.state = :connecting
+        @dialer.restart
+      end
 
       # Ignores errors: the records are stored afterwards.
       def disconnect

@@ -32,7 +32,7 @@ module Gyre
           set_up_again if state == :closed
           @outbox.attention = false
           ProcessHooks.add(self)
-          @thread = Thread.handle_interrupt(SpinLock::NEVER) { Thread.new { run } } # see Delivery#run
+          @thread = Thread.handle_interrupt(SpinLock::NEVER) { Thread.new { run } } # see Delivery#deliver
           @thread.name = "gyre log"
           @thread.report_on_exception = false # the delivery reports by itself
         end
@@ -63,9 +63,6 @@ module Gyre
       def refusal = @delivery.standing.refusal
 
       def dialer = @delivery.dialer
-
-      # True after the first attempt to connect, successful or not.
-      def tried? = state != :connecting
 
       def reconnect
         dialer.hurry
@@ -162,9 +159,8 @@ module Gyre
       def counts = @delivery.counts.merge(@former) { |_, now, before| now + before }
 
       def run
-        @delivery.run
+        @delivery.deliver { @suspended }
       ensure
-        @suspended ? @delivery.pause : @delivery.leave
         ProcessHooks.remove(self) unless @suspended
       end
     end

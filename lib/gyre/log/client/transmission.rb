@@ -108,7 +108,10 @@ module Gyre
         return false if left.positive?
 
         @sent += @writing.batch.count
-        note_progress if !@connection.acknowledges? && @backlog.acknowledge(@writing.batch.last)
+        unless @connection.acknowledges?
+          @backlog.acknowledge(@writing.batch.last)
+          note_progress
+        end
         @writing = nil
         true
       end

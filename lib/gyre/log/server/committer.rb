@@ -64,20 +64,11 @@ module Gyre
 
       # Writes and syncs all present lines. Returns false after the timeout; {#bytes} tells the
       # rest.
-      def flush(timeout = nil)
-        pass
-        deadline = timeout && (Clock.now + timeout)
-        @writers.map(&:order_sync).zip(@writers).all? { |round, writer| writer.await(round, deadline) }
-      end
+      def flush(timeout = nil) = await(timeout, :order_sync, :await)
 
       # Syncs, closes and reopens each output after its pending writes. Returns true if all
-      # succeeded; a `timeout` of nil does not wait.
-      def reopen(timeout = nil)
-        pass
-        rounds = @writers.map(&:order_reopen)
-        deadline = timeout && (Clock.now + timeout)
-        deadline ? rounds.zip(@writers).all? { |round, writer| writer.await_reopened(round, deadline) } : false
-      end
+      # succeeded.
+      def reopen(timeout = nil) = await(timeout, :order_reopen, :await_reopened)
 
       # Keeps spilled lines on disk before the server ends. `timeout` limits current writes.
       def rest(timeout)
@@ -99,6 +90,12 @@ module Gyre
       def status(now = Clock.now) = @writers.map { |writer| writer.status(now) }
 
       private
+
+      def await(timeout, order, wait)
+        pass
+        deadline = timeout && (Clock.now + timeout)
+        @writers.map(&order).zip(@writers).all? { |round, writer| writer.public_send(wait, round, deadline) }
+      end
 
       def keep_time
         now = Clock.now

@@ -260,27 +260,22 @@ module Gyre
         @peer.origin = Origin.claimed(request.words, @peer.origin)
         case @peer.kind
         when :status then linger("#{request.response}#{JSON.generate(@hub.server.status)}\n")
-        when :reopen then reopen
+        when :reopen
+          @state = :reopening
+          @deadline_s = nil
+          @hub.server.reopen_for(self)
         when :tail
           return refuse("too many follow the log already") unless @hub.room_for_tail?
 
           serve(@hub.tail(self, @peer.service))
           write(request.response)
         else
-          serve(feed(session(request.client_id)))
+          serve(feed(request.client_id && @hub.server.sessions.find(request.client_id, self, @peer.service)))
           write(request.response)
           write_due
           received(request.rest)
         end
       end
-
-      def reopen
-        @state = :reopening
-        @deadline_s = nil
-        @hub.server.reopen_for(self)
-      end
-
-      def session(client_id) = client_id && @hub.server.sessions.find(client_id, self, @peer.service)
 
       def feed(session)
         Feed.new(@hub.decoder(@peer.kind, session, @peer.input.framing, (@peer.origin unless @peer.kind == :syslog)), session)

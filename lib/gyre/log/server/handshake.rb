@@ -34,15 +34,14 @@ module Gyre
       attr_reader :denials
 
       # An empty key stands for none.
-      def initialize(key, limit: Wire::FRAME_BYTES_LIMIT)
+      def initialize(key)
         @digest = digest(key.to_s)
-        @limit = limit
         @denials = Denials.new
       end
 
       # Returns nil (incomplete), :denied (wrong key), a String (the fault), or a Request.
       def read(bytes)
-        frame = Wire.authentication(bytes, limit: @limit)
+        frame = Wire.authentication(bytes)
         return frame unless frame.is_a?(Hash)
 
         allowed?(frame[:key]) ? request(frame) : :denied
@@ -60,10 +59,8 @@ module Gyre
         return "unknown protocol version #{match[1][0, 9]}" unless match[1] == "2"
 
         case match[2]
-        when "tail"   then make(:tail, frame)
-        when "status" then make(:status, frame)
-        when "reopen" then make(:reopen, frame)
-        when CLIENT   then records(frame, *Regexp.last_match.captures)
+        when "tail", "status", "reopen" then make(match[2].to_sym, frame)
+        when CLIENT then records(frame, *Regexp.last_match.captures)
         else "malformed authentication"
         end
       end
