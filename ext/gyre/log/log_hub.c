@@ -68,11 +68,6 @@ void gyre_log_hub_release(struct gyre_log_hub *hub) {
   free(hub);
 }
 
-struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre_log_format format,
-                                             struct gyre_log_text key) {
-  return gyre_log_sink_open(&hub->bytes, ++hub->sinks_opened, format, key);
-}
-
 static bool same_service(const struct gyre_log_route *one, const struct gyre_log_route *two) {
   return one->for_all == two->for_all &&
          (one->for_all || gyre_log_same(gyre_log_text_of(&one->service), gyre_log_text_of(&two->service)));

@@ -113,10 +113,6 @@ struct gyre_log_sink {
   bool repeat_has_logged_at;
 };
 
-/* `total` outlives the sink; `key`: the stream's name for GYRE_LOG_REDIS. Returns NULL without
- * memory. */
-struct gyre_log_sink *gyre_log_sink_open(size_t *total, uint64_t number, enum gyre_log_format format,
-                                         struct gyre_log_text key);
 void gyre_log_sink_release(struct gyre_log_sink *sink);
 /* Returns 0 or -ENOMEM. */
 int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel,
@@ -191,7 +187,8 @@ struct gyre_log_hub {
 struct gyre_log_hub *gyre_log_hub_open(size_t services_limit);
 void gyre_log_hub_release(struct gyre_log_hub *hub);
 
-/* Opens a sink, released before the hub; NULL without memory. */
+/* Opens a sink, released before the hub; `key`: the stream's name for GYRE_LOG_REDIS. Returns NULL
+ * without memory. */
 struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre_log_format format,
                                              struct gyre_log_text key);
 

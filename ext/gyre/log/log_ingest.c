@@ -37,13 +37,7 @@ static VALUE boolean(bool value) { return value ? Qtrue : Qfalse; }
 
 static void ingest_free(void *pointer) { gyre_log_hub_release(pointer); }
 
-static size_t ingest_size(const void *pointer) {
-  const struct gyre_log_hub *const hub = pointer;
-  if (!hub) return 0;
-  return sizeof(*hub) + hub->counters_count * sizeof(*hub->counters) + hub->scratch.capacity;
-}
-
-GYRE_TYPE(gyre_log_ingest_type, "Gyre::Log::NativeIngest", NULL, ingest_free, ingest_size, RUBY_TYPED_FREE_IMMEDIATELY);
+GYRE_TYPE(gyre_log_ingest_type, "Gyre::Log::NativeIngest", NULL, ingest_free, NULL, RUBY_TYPED_FREE_IMMEDIATELY);
 
 static struct gyre_log_hub *hub_of(VALUE ingest) {
   struct gyre_log_hub *const hub = rb_check_typeddata(ingest, &gyre_log_ingest_type);

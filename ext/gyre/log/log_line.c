@@ -166,22 +166,20 @@ static int append_bulk(struct gyre_log_buffer *buffer, struct gyre_log_text text
   return 0;
 }
 
+static int append_value(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text text) {
+  if (format == GYRE_LOG_REDIS) return append_bulk(buffer, text);
+  return append_escaped(buffer, text, format == GYRE_LOG_JSON ? OF_JSON : OF_FIELD);
+}
+
 int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text service,
                          struct gyre_log_text severity) {
-  if (format == GYRE_LOG_REDIS) {
-    if (gyre_log_buffer_append_text(buffer, "$7\r\nservice\r\n") < 0 || append_bulk(buffer, service) < 0 ||
-        gyre_log_buffer_append_text(buffer, "$8\r\nseverity\r\n") < 0 || append_bulk(buffer, severity) < 0)
-      return -ENOMEM;
-    return gyre_log_buffer_append_text(buffer, "$7\r\nmessage\r\n");
-  }
-  const int json = format == GYRE_LOG_JSON;
-  const enum escaping escaping = json ? OF_JSON : OF_FIELD;
-  if (gyre_log_buffer_append_text(buffer, json ? "\",\"service\":\"" : "|") < 0 ||
-      append_escaped(buffer, service, escaping) < 0 ||
-      gyre_log_buffer_append_text(buffer, json ? "\",\"severity\":\"" : "|") < 0 ||
-      append_escaped(buffer, severity, escaping) < 0)
+  static const char *const names[][GYRE_LOG_FORMATS] = {{"|", "\",\"service\":\"", "$7\r\nservice\r\n"},
+                                                        {"|", "\",\"severity\":\"", "$8\r\nseverity\r\n"},
+                                                        {"|", "\",\"message\":\"", "$7\r\nmessage\r\n"}};
+  if (gyre_log_buffer_append_text(buffer, names[0][format]) < 0 || append_value(buffer, format, service) < 0 ||
+      gyre_log_buffer_append_text(buffer, names[1][format]) < 0 || append_value(buffer, format, severity) < 0)
     return -ENOMEM;
-  return gyre_log_buffer_append_text(buffer, json ? "\",\"message\":\"" : "|");
+  return gyre_log_buffer_append_text(buffer, names[2][format]);
 }
 
 int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text key) {
@@ -192,22 +190,16 @@ int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text k
 /* In text a prefix like syslog's; in JSON and Redis fields. */
 static int append_origin(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text host,
                          const char *pid) {
-  static const char *const before[] = {"host=", ",\"host\":\"", "$4\r\nhost\r\n"};
-  static const char *const after[] = {" ", "\"", ""}, *const named[] = {"pid=", ",\"pid\":", "$3\r\npid\r\n"};
+  static const char *const before[] = {"host=", ",\"host\":\"", "$4\r\nhost\r\n"}, *const after[] = {" ", "\"", ""},
+                           *const named[] = {"pid=", ",\"pid\":", "$3\r\npid\r\n"}, *const last[] = {" ", "", ""};
   const struct gyre_log_text number = {pid, strlen(pid)};
-  const int redis = format == GYRE_LOG_REDIS;
-  if (gyre_log_buffer_append_text(buffer, before[format]) < 0) return -ENOMEM;
-  if ((redis ? append_bulk(buffer, host) : append_escaped(buffer, host, format == GYRE_LOG_JSON ? OF_JSON : OF_FIELD)) <
-      0)
+  if (gyre_log_buffer_append_text(buffer, before[format]) < 0 || append_value(buffer, format, host) < 0 ||
+      gyre_log_buffer_append_text(buffer, after[format]) < 0)
     return -ENOMEM;
-  if (gyre_log_buffer_append_text(buffer, after[format]) < 0) return -ENOMEM;
   if (number.length == 0) return 0;
-  if (gyre_log_buffer_append_text(buffer, named[format]) < 0) return -ENOMEM;
-  if (redis) return append_bulk(buffer, number);
-  return gyre_log_buffer_append_text(buffer, pid) < 0 ||
-                 (format == GYRE_LOG_TEXT && gyre_log_buffer_append(buffer, " ", 1) < 0)
-             ? -ENOMEM
-             : 0;
+  if (gyre_log_buffer_append_text(buffer, named[format]) < 0 || append_value(buffer, format, number) < 0)
+    return -ENOMEM;
+  return gyre_log_buffer_append_text(buffer, last[format]);
 }
 
 int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text host, uint64_t pid) {

@@ -10,7 +10,7 @@
  *       fork, or unless the message is a String in UTF-8, US-ASCII or BINARY, and the severity a String, a Symbol or a number of
  *       Logger's (UNKNOWN as "fatal": servers drop unknown severities)
  *   store(severity, message, beyond_limit) → as append, despite attention, and maybe beyond the limit
- *   attention, attention=   true: append refuses everything, for the caller to look
+ *   attention=       true: append refuses everything, for the caller to look
  *   framed, framed=         true: refuses records that no frame can carry
  *   take → [String of whole records, last sequence number, count], or nil
  *   await → true: empty, and the next append returns nil;  false: not empty
@@ -61,9 +61,7 @@ static void outbox_mark(void *opaque) {
   GYRE_MARK(outbox->service, outbox->batch, outbox->batches); /* bytes points into the batch */
 }
 
-static size_t outbox_size(const void *opaque) { return sizeof(struct outbox); }
-
-GYRE_TYPE(outbox_type, "Gyre::Log::Outbox", outbox_mark, RUBY_DEFAULT_FREE, outbox_size,
+GYRE_TYPE(outbox_type, "Gyre::Log::Outbox", outbox_mark, RUBY_DEFAULT_FREE, NULL,
           RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED);
 
 static VALUE outbox_allocate(VALUE klass) {
@@ -239,8 +237,6 @@ static VALUE outbox_forked(VALUE self) { return get(self)->forks == gyre_forks ?
 static VALUE outbox_bytesize(VALUE self) { return SIZET2NUM(get(self)->bytesize); }
 static VALUE outbox_sequence(VALUE self) { return ULL2NUM(get(self)->sequence); }
 static VALUE outbox_held(VALUE self) { return SIZET2NUM(get(self)->held); }
-static VALUE outbox_attention(VALUE self) { return get(self)->attention ? Qtrue : Qfalse; }
-
 static VALUE outbox_framed(VALUE self) { return get(self)->framed ? Qtrue : Qfalse; }
 
 static VALUE outbox_set_framed(VALUE self, VALUE framed) {
@@ -306,7 +302,6 @@ void gyre_init_log_outbox(void) {
   rb_define_method(klass, "held=", outbox_set_held, 1);
   rb_define_method(klass, "framed", outbox_framed, 0);
   rb_define_method(klass, "framed=", outbox_set_framed, 1);
-  rb_define_method(klass, "attention", outbox_attention, 0);
   rb_define_method(klass, "attention=", outbox_set_attention, 1);
   rb_define_singleton_method(klass, "measure", batch_measure, 2);
   rb_define_singleton_method(klass, "after", batch_after, 2);

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-struct gyre_log_sink *gyre_log_sink_open(size_t *total, uint64_t number, enum gyre_log_format format,
-                                         struct gyre_log_text key) {
+struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre_log_format format,
+                                             struct gyre_log_text key) {
   struct gyre_log_sink *const sink = calloc(1, sizeof(*sink));
   if (!sink) return NULL;
   if (format == GYRE_LOG_REDIS && gyre_log_line_command(&sink->command, key) < 0) {
@@ -13,8 +13,8 @@ struct gyre_log_sink *gyre_log_sink_open(size_t *total, uint64_t number, enum gy
     return NULL;
   }
   sink->references = 1;
-  sink->total = total;
-  sink->number = number;
+  sink->total = &hub->bytes;
+  sink->number = ++hub->sinks_opened;
   sink->format = format;
   sink->origin = format != GYRE_LOG_TEXT;
   sink->limit = sink->bound = SIZE_MAX;

@@ -155,7 +155,7 @@ module Gyre
       end
 
       def finish_spool
-        return unless @spool&.empty?
+        return unless @spool && @spool.empty?
 
         @spool.delete
         @spool = nil
