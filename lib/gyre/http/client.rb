@@ -202,8 +202,7 @@ module Gyre
 
       def run(request, interim)
         redirects = pauses = 0
-        loop do
-          response = perform(with_cookies(request), interim)
+        while (response = perform(with_cookies(request), interim))
           @cookies&.store(request.pool.origin, request.target, response["set-cookie"] || [])
           if pauses < @limits.retries_limit && (pause_s = pause_before(request, response))
             pauses += 1
