@@ -209,8 +209,7 @@ module Gyre
             response.skim(SKIMMED_BYTES)
             next sleep(pause_s)
           end
-          location = response["location"] if @limits.redirects_limit.positive? && REDIRECTS.include?(response.status)
-          return response unless location
+          return response unless @limits.redirects_limit.positive? && REDIRECTS.include?(response.status) && (location = response["location"])
 
           response.skim(SKIMMED_BYTES)
           redirects += 1
