@@ -5,16 +5,27 @@
 module Gyre
   module EventMachine
     module Descriptors
-      # Between two streams.
-      class Proxy
-        attr_reader :target, :bytes
+      # Links of a stream: where its input goes, streams whose input comes here, and waits for all
+      # bytes to be sent.
+      # @api private
+      class Links
+        attr_reader :target, :bytes, :sources
 
-        # Pauses the source while more than `buffer_bytes` are unsent at the target; sends `length`
-        # bytes in all. 0: no limit.
-        def initialize(source, target, buffer_bytes, length)
-          @source, @target, @buffer_bytes = source, target, buffer_bytes
-          @left = length.positive? ? length : nil
+        def initialize(stream)
+          @stream = stream
+          @target = nil
+          @sources = []
+          @awaiting = []
           @bytes = 0
+        end
+
+        # From now on sends the input to another stream, `length` bytes in all, and pauses while more
+        # than `buffer_bytes` are unsent there; 0: no limit. With nil no longer.
+        def pass_to(target, buffer_bytes = 0, length = 0)
+          @target&.links&.sources&.delete(@stream)
+          @target, @buffer_bytes, @bytes = target, buffer_bytes, 0
+          @left = length.positive? ? length : nil
+          target&.links&.sources&.push(@stream)
         end
 
         # Returns bytes beyond the length.
@@ -25,34 +36,13 @@ module Gyre
           @left -= data.bytesize if @left
           @target.send_data(data)
           if @buffer_bytes.positive? && @target.unsent_bytes > @buffer_bytes
-            @source.pause
-            @target.when_drained(@source.method(:resume))
+            @stream.pause
+            @target.when_drained(@stream.method(:resume))
           end
           rest
         end
 
         def over? = @left&.zero?
-      end
-
-      # Links of a stream: where its input goes, streams whose input comes here, and waits for all
-      # bytes to be sent.
-      # @api private
-      class Links
-        attr_reader :proxy, :sources
-
-        def initialize(stream)
-          @stream = stream
-          @proxy = nil
-          @sources = []
-          @awaiting = []
-        end
-
-        # From now on sends the input to another stream; with nil no longer.
-        def proxy=(proxy)
-          @proxy&.target&.links&.sources&.delete(@stream)
-          @proxy = proxy
-          proxy.target.links.sources << @stream if proxy
-        end
 
         def when_drained(callable) = @awaiting << callable
 
@@ -65,7 +55,7 @@ module Gyre
 
         def drop
           drained
-          self.proxy = nil
+          pass_to(nil)
         end
       end
     end
@@ -75,16 +65,16 @@ module Gyre
       # all. 0: no limit.
       def enable_proxy(from, to, bufsize = 0, length = 0) = start_proxy(from.signature, to.signature, bufsize, length)
 
-      def disable_proxy(from) = reactor.descriptors[from.signature]&.links&.proxy = nil
+      def disable_proxy(from) = reactor.descriptors[from.signature]&.links&.pass_to(nil)
 
       def start_proxy(from, to, bufsize, length)
         source, target = [from, to].map { |signature| reactor.descriptors.fetch(signature) { raise "not a connection: #{signature}" } }
-        source.links.proxy = Descriptors::Proxy.new(source, target, bufsize, length)
+        source.links.pass_to(target, bufsize, length)
         nil
       end
 
       # Bytes passed to the other connection.
-      def get_proxied_bytes(signature) = reactor.descriptors[signature]&.links&.proxy&.bytes.to_i
+      def get_proxied_bytes(signature) = reactor.descriptors[signature]&.links&.bytes.to_i
     end
   end
 end

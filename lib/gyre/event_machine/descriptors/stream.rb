@@ -81,7 +81,7 @@ module Gyre
         def target_unbound
           return if over?
 
-          links.proxy = nil
+          links.pass_to(nil)
           guarded { @connection.__send__(:proxy_target_unbound) }
         end
 
@@ -125,11 +125,11 @@ module Gyre
         end
 
         def take(data)
-          if (proxy = @links&.proxy)
-            data = proxy.pass(data)
-            return unless proxy.over?
+          if @links&.target
+            data = @links.pass(data)
+            return unless @links.over?
 
-            @links.proxy = nil
+            @links.pass_to(nil)
             guarded { @connection.__send__(:proxy_completed) }
           end
           guarded { @connection.__send__(:receive_data, data) } if data
