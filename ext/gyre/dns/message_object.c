@@ -99,37 +99,30 @@ static uint16_t number_16(VALUE number) {
   return (uint16_t)value;
 }
 
-struct entry {
-  uint16_t type, class;
-  uint32_t ttl;
-  const uint8_t *data;
-  size_t length;
-  uint8_t name[GYRE_DNS_NAME_BYTES];
-};
-
-static void read_entry(struct entry *entry, VALUE object, VALUE class) {
+/* Returns a record's data; NULL for a question. */
+static const uint8_t *read_entry(struct gyre_dns_record *entry, VALUE object, VALUE class) {
   if (!rb_obj_is_kind_of(object, class)) rb_raise(rb_eTypeError, "%+" PRIsVALUE " is not a %" PRIsVALUE, object, class);
   Check_Type(RSTRUCT_GET(object, NAME), T_STRING);
   gyre_dns_name_of(RSTRUCT_GET(object, NAME), entry->name);
   entry->type = number_16(RSTRUCT_GET(object, TYPE));
   entry->class = number_16(RSTRUCT_GET(object, CLASS));
-  if (class != record_class) return;
+  if (class != record_class) return NULL;
   VALUE data = RSTRUCT_GET(object, DATA);
   Check_Type(data, T_STRING);
   entry->ttl = number_32(RSTRUCT_GET(object, TTL));
-  entry->data = (const uint8_t *)RSTRING_PTR(data);
-  entry->length = (size_t)RSTRING_LEN(data);
-  if (!gyre_dns_data_valid(entry->type, entry->class, entry->data, entry->length))
+  entry->data_length = (size_t)RSTRING_LEN(data);
+  if (!gyre_dns_data_valid(entry->type, entry->class, (const uint8_t *)RSTRING_PTR(data), entry->data_length))
     rb_raise(rb_eArgError, "malformed data of a record of type %d", entry->type);
+  return (const uint8_t *)RSTRING_PTR(data);
 }
 
 /* Returns the number of records that fit. */
 static uint16_t put_records(struct gyre_dns_writer *writer, VALUE records) {
   uint16_t count = 0;
   for (long i = 0; i < RARRAY_LEN(records); i++) {
-    struct entry entry;
-    read_entry(&entry, RARRAY_AREF(records, i), record_class);
-    if (!gyre_dns_put_record(writer, entry.name, entry.type, entry.class, entry.ttl, entry.data, entry.length)) break;
+    struct gyre_dns_record entry;
+    const uint8_t *data = read_entry(&entry, RARRAY_AREF(records, i), record_class);
+    if (!gyre_dns_put_record(writer, entry.name, entry.type, entry.class, entry.ttl, data, entry.data_length)) break;
     count++;
   }
   return count;
@@ -146,18 +139,19 @@ static size_t length_of_array(VALUE array) {
 static VALUE wire_encode(VALUE self, VALUE id, VALUE flags, VALUE questions, VALUE sections, VALUE opt, VALUE limit) {
   uint16_t number = number_16(id), bits = number_16(flags), counts[4] = {0};
   struct gyre_dns_writer writer;
-  struct entry entry, last = {.length = 0};
+  struct gyre_dns_record entry, last;
+  const uint8_t *options = NULL;
   size_t room = number_32(limit), reserved = 0;
   if (room < GYRE_DNS_HEADER_BYTES || room > GYRE_DNS_MESSAGE_BYTES)
     rb_raise(rb_eArgError, "cannot write %zu bytes", room);
   if (!NIL_P(opt)) {
-    read_entry(&last, opt, record_class);
-    reserved = 11 + last.length;
+    options = read_entry(&last, opt, record_class);
+    reserved = 11 + last.data_length;
     if (reserved > room - GYRE_DNS_HEADER_BYTES) rb_raise(rb_eArgError, "the EDNS options are too long");
   }
   gyre_dns_writer_init(&writer, lent, room - reserved);
   for (size_t i = 0; i < length_of_array(questions); i++) {
-    read_entry(&entry, RARRAY_AREF(questions, (long)i), question_class);
+    (void)read_entry(&entry, RARRAY_AREF(questions, (long)i), question_class);
     if (!gyre_dns_put_question(&writer, entry.name, entry.type, entry.class))
       rb_raise(rb_eArgError, "the questions are longer than the message may be");
     counts[0]++;
@@ -175,7 +169,7 @@ static VALUE wire_encode(VALUE self, VALUE id, VALUE flags, VALUE questions, VAL
   }
   writer.room = room;
   if (reserved)
-    counts[3] += gyre_dns_put_record(&writer, last.name, last.type, last.class, last.ttl, last.data, last.length);
+    counts[3] += gyre_dns_put_record(&writer, last.name, last.type, last.class, last.ttl, options, last.data_length);
   gyre_dns_put_header(&writer, number, bits, counts);
   RB_GC_GUARD(opt);
   return rb_str_new((const char *)lent, (long)writer.length);

@@ -25,10 +25,9 @@ module Gyre
 
       # An address, its number, its source's, and values of rules 1, 2, 5, 6, 8.
       Candidate = Struct.new(:address, :ip, :source, :index, :goodness) do
+        # Addresses of equal precedence are of one family.
         def <=>(other)
-          order = other.goodness <=> goodness
-          order = other.common_bits <=> common_bits if order.zero? && AddressOrder.ipv4?(ip) == AddressOrder.ipv4?(other.ip)
-          order.zero? ? index <=> other.index : order
+          (other.goodness <=> goodness).nonzero? || (other.common_bits <=> common_bits).nonzero? || index <=> other.index
         end
 
         # Value of rule 9; for IPv4 only within a network of this machine.

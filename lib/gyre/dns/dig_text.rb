@@ -8,9 +8,8 @@ module Gyre
   module DNS
     module DigText
       FLAGS = { qr: Message::QR, aa: Message::AA, tc: Message::TC, rd: Message::RD, ra: Message::RA, ad: Message::AD, cd: Message::CD }.freeze
-      OPCODES = { 0 => "QUERY", 2 => "STATUS", 4 => "NOTIFY", 5 => "UPDATE" }.freeze
       SECTIONS = %i[answers authority additional].freeze
-      private_constant :FLAGS, :OPCODES, :SECTIONS
+      private_constant :FLAGS, :SECTIONS
 
       class << self
         def message(message)
@@ -35,13 +34,9 @@ module Gyre
           flags = FLAGS.select { |_, bit| message.flags.anybits?(bit) }.keys.join(" ")
           counts = [message.questions, *SECTIONS.map { |section| message.public_send(section) }].map(&:size)
           counts[3] += 1 if message.edns
-          ";; ->>HEADER<<- opcode: #{OPCODES.fetch(message.opcode, message.opcode)}, status: #{status(message.rcode)}, id: #{message.id}\n" \
+          status = DNS.rcode_name(message.rcode).to_s.upcase.sub(/\A\d/, 'RESERVED\0')
+          ";; ->>HEADER<<- opcode: QUERY, status: #{status}, id: #{message.id}\n" \
             ";; flags: #{flags}; #{%w[QUERY ANSWER AUTHORITY ADDITIONAL].zip(counts).map { |pair| pair.join(": ") }.join(", ")}"
-        end
-
-        def status(rcode)
-          name = DNS.rcode_name(rcode)
-          name.is_a?(Symbol) ? name.to_s.upcase : "RESERVED#{rcode}"
         end
 
         def edns(edns)

@@ -63,18 +63,14 @@ module Gyre
 
       # Draws another id and case.
       def renew
-        drawn = Random.urandom(3 + (@question_bytes / 8))
+        drawn = Random.urandom(2 + @question_bytes)
         @bytes = @given.b
         @bytes[0, 2] = drawn.byteslice(0, 2)
-        bits = drawn.unpack1("@2b*")
-        (0...(@question_bytes - 5)).each do |index|
-          byte = @bytes.getbyte(HEADER_BYTES + index)
-          letter = byte | 0x20
-          next unless letter >= 97 && letter <= 122 # lengths are below 64
-
-          @bytes.setbyte(HEADER_BYTES + index, byte ^ 0x20) if bits.getbyte(index) == 49
+        (2...(@question_bytes - 2)).each do |index|
+          byte = @bytes.getbyte(index + 10)
+          changes = drawn.getbyte(index).odd? && (byte | 0x20).between?(97, 122) # lengths are below 64
+          @bytes.setbyte(index + 10, byte ^ 0x20) if changes
         end
-        @bytes
       end
 
       # Leaves out EDNS from now on if the packet's server may not know it.

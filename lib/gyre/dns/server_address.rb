@@ -37,12 +37,10 @@ module Gyre
         protocol = parts && (parts[:scheme] || "udp")
         host = parts && (parts[:v6] || parts[:host])
         port = parts && (parts[:port]&.to_i || self::PORTS[protocol])
-        unless port&.between?(1, 65_535) && self::PORTS.key?(protocol) && (protocol == "https" ? parts[:name].nil? : parts[:path].nil?)
-          raise ArgumentError, "#{text.inspect} is not a name server: write an IP address, udp://, tcp:// or tls://address:port, " \
-                               "tls://address#name or https://host/path"
-        end
-        if protocol == "udp" && !host.match?(Resolv::AddressRegex)
-          raise ArgumentError, "#{text.inspect} is not a name server: over UDP give an IP address"
+        unless port&.between?(1, 65_535) && self::PORTS.key?(protocol) && (protocol == "https" ? parts[:name].nil? : parts[:path].nil?) &&
+               (protocol != "udp" || host.match?(Resolv::AddressRegex))
+          raise ArgumentError, "#{text.inspect} is not a name server: write an IP address (over UDP always), udp://, tcp:// or " \
+                               "tls://address:port, tls://address#name or https://host/path"
         end
 
         new(protocol, host, port, parts[:name], parts[:path])

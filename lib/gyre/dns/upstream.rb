@@ -85,9 +85,8 @@ module Gyre
       # Closes connections; later queries open new ones.
       # @return [nil]
       def close
-        streams = @streams
+        @streams.each_value(&:close)
         begin_anew
-        streams.each_value(&:close)
         nil
       end
 
@@ -113,21 +112,14 @@ module Gyre
       def ask(queries)
         exchange = Exchange.new(self, queries)
         @attempts.times do
-          turns.each do |servers|
+          @first += 1 if @rotate
+          @servers.rotate(@first).each_slice(@race ? @servers.size : 1) do |servers| # those of one slice are asked at once
             exchange.ask(servers, @timeout_s)
             return @first = @servers.index(servers.first) if queries.all?(&:answered?)
           end
         end
       ensure
         exchange&.close
-      end
-
-      # Returns lists of servers; those of one list are asked at once.
-      def turns
-        return [@servers] if @race
-
-        @first += 1 if @rotate
-        @servers.rotate(@first).map { |server| [server] }
       end
     end
 

@@ -229,17 +229,12 @@ module Gyre
         @rest << data
         return [] unless @rest.index(@delimiter, from)
 
-        *tokens, rest = @rest.split(@delimiter, -1)
-        @rest = rest
+        *tokens, @rest = @rest.split(@delimiter, -1)
         tokens
       end
 
       # @return [String] the text after the last delimiter; it is dropped
-      def flush
-        rest = @rest
-        @rest = +""
-        rest
-      end
+      def flush = @rest.slice!(0..)
     end
   end
 end
