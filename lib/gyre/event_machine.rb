@@ -48,5 +48,5 @@ module Gyre
   end
 end
 
-%w[reactor connection descriptor descriptors/stream descriptors/sockets descriptors/packets descriptors/watched deferrable running timers
+%w[reactor connection descriptor descriptors/stream descriptors/sockets descriptors/watched deferrable running timers
    sockets queues iterator resolver threads files processes proxies tuning tls].each { |part| require "gyre/event_machine/#{part}" }

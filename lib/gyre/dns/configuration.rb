@@ -94,26 +94,14 @@ module Gyre
       end
     end
 
-    # Names of a hosts file, hosts(5), for Gyre::DNS::Resolver.
-    #
+    # Ignores lines of hosts(5) without a leading address, as glibc does.
+    # @return [Hash{String => Array<String>}] addresses by lower-case name
     # @api private
-    class Hosts
-      # By lower-case name.
-      attr_reader :addresses
-
-      # Ignores lines without a leading address, as glibc does.
-      def initialize(text)
-        @addresses = {}
-        text.each_line do |line|
-          address, *names = line.scrub.sub(/#.*/m, "").split
-          next unless address&.match?(Resolv::AddressRegex)
-
-          names.each { |name| (@addresses[name.downcase] ||= []) << address }
-        end
-        @addresses.each_value(&:uniq!)
+    def self.hosts(text)
+      text.each_line.with_object({}) do |line, hosts|
+        address, *names = line.scrub.sub(/#.*/m, "").split
+        names.each { |name| (hosts[name.downcase] ||= []).push(address).uniq! } if address&.match?(Resolv::AddressRegex)
       end
-
-      def [](name) = @addresses[name.downcase]
     end
 
     # A file of system settings, parsed again when it changes. Asks the kernel at most once a

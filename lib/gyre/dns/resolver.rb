@@ -57,7 +57,7 @@ module Gyre
       # @raise [ArgumentError]
       def initialize(*servers, search: [], ndots: 1, hosts: "/etc/hosts", resolv_conf: "/etc/resolv.conf", cache: Cache.new, **options)
         @cache = cache
-        @hosts = WatchedFile.new(hosts) { |text| Hosts.new(text) } if hosts
+        @hosts = WatchedFile.new(hosts) { |text| DNS.hosts(text) } if hosts
         @flights = {} # question => Promise; nil until another caller waits
         @lock = SpinLock.new
         @pid = Process.pid
@@ -95,7 +95,7 @@ module Gyre
       def addresses(name)
         return [name] if name.match?(Resolv::AddressRegex)
 
-        found = @hosts&.value&.[](name) || search(name, A, AAAA).map { |record| text(record.data) }
+        found = @hosts&.value&.[](name.downcase) || search(name, A, AAAA).map { |record| text(record.data) }
         AddressOrder.sort(found.uniq)
       end
 

@@ -22,22 +22,7 @@ module Gyre
       FOUND_LIMIT = 10_000
       # Ends a block without an answer; not for a rescue within it.
       Next = Class.new(Exception) # rubocop:disable Lint/InheritException
-      # Names fit in any case of letters, as clients may vary it (0x20): `folded` is the pattern for
-      # names in lower case; nil for a callable.
-      Rule = Struct.new(:pattern, :types, :block, :folded) do
-        def may_fit?(key) = folded.nil? || folded === key
-
-        # True if neither pattern nor block needs anything of a question.
-        def decided? = folded.is_a?(String) || (folded && [0, 1].include?(block.arity))
-
-        # False or nil if the pattern does not fit.
-        def match(transaction)
-          return pattern.call(transaction.name, transaction.resource_class) unless folded
-
-          pattern.match(transaction.name) || folded.match(transaction.key)
-        end
-      end
-      private_constant :REFUSED, :FOUND_LIMIT, :Next, :Rule
+      private_constant :REFUSED, :FOUND_LIMIT, :Next
 
       # @return [Hash{String => String}] files by origin
       attr_reader :zones
@@ -85,11 +70,11 @@ module Gyre
       # @yieldparam match [MatchData] of a Regexp; of the name in lower case, if only that fits
       def match(pattern, *types, &block)
         numbers = types.flatten.compact.map { |type| DNS.type_number(type) }
-        folded = case pattern
-                 when String then pattern.delete_suffix(".").downcase
-                 when Regexp then Regexp.new(pattern.source, pattern.options | Regexp::IGNORECASE)
-                 end
-        @rules << Rule.new(pattern, numbers, block, folded)
+        key = case pattern
+              when String then pattern.delete_suffix(".").downcase
+              when Regexp then Regexp.new(pattern.source, pattern.options | Regexp::IGNORECASE)
+              end
+        @rules << [numbers, key, matching(pattern, key, block)]
         @found.clear
       end
 
@@ -153,20 +138,29 @@ module Gyre
 
       private
 
-      # Returns what may answer, in order: blocks, and rules that have yet to decide.
+      # Returns the blocks that may answer, in order.
       def find(transaction)
-        key, type = transaction.key, transaction.type
+        name, type = transaction.key, transaction.type
         @found = {} if ((@kept += 1) % FOUND_LIMIT).zero?
-        fitting = @rules.select { |rule| (rule.types.empty? || rule.types.include?(type)) && rule.may_fit?(key) }
-        (@found[type] ||= {})[key] = fitting.map { |rule| rule.decided? ? rule.block : rule } << (@otherwise || REFUSED)
+        fitting = @rules.select { |types, key| (types.empty? || types.include?(type)) && (key.nil? || key === name) }
+        (@found[type] ||= {})[name] = fitting.map(&:last) << (@otherwise || REFUSED)
+      end
+
+      # Names fit in any case of letters, as clients may vary it (0x20): `key` is the pattern for
+      # names in lower case; nil for a callable, which decides at each question.
+      def matching(pattern, key, block)
+        return block if key.is_a?(String) || (key && [0, 1].include?(block.arity))
+
+        lambda do |transaction|
+          found = key ? pattern.match(transaction.name) || key.match(transaction.key) : pattern.call(transaction.name, transaction.resource_class)
+          next! unless found
+          found.is_a?(MatchData) ? block.call(transaction, found) : block.call(transaction)
+        end
       end
 
       # @return [Boolean] false: the next rule's turn
-      def run(rule, transaction)
-        return rule.call(transaction) || true if rule.is_a?(Proc)
-
-        found = rule.match(transaction) or return false
-        found.is_a?(MatchData) ? rule.block.call(transaction, found) : rule.block.call(transaction)
+      def run(block, transaction)
+        block.call(transaction)
         true
       rescue Next
         false

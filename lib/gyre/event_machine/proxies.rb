@@ -19,8 +19,8 @@ module Gyre
           @bytes = 0
         end
 
-        # From now on sends the input to another stream, `length` bytes in all, and pauses while more
-        # than `buffer_bytes` are unsent there; 0: no limit. With nil no longer.
+        # From now on sends the input to another stream, `length` bytes in all, and pauses while
+        # more than `buffer_bytes` are unsent there; 0: no limit. With nil no longer.
         def pass_to(target, buffer_bytes = 0, length = 0)
           @target&.links&.sources&.delete(@stream)
           @target, @buffer_bytes, @bytes = target, buffer_bytes, 0

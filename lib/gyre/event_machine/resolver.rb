@@ -39,7 +39,7 @@ module Gyre
           def nameserver = nameservers.sample
 
           # @return [Hash{String => Array<String>}] the addresses of the names in /etc/hosts
-          def hosts = @hosts ||= Gyre::DNS::Hosts.new(File.read("/etc/hosts")).addresses
+          def hosts = @hosts ||= Gyre::DNS.hosts(File.read("/etc/hosts"))
 
           # @return [nil] EventMachine has no socket of its own here
           def socket; end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Runs a DNS server of a rules file and flags, here (Service) or in workers. Gyre::DNS::Server
+# Runs a DNS server of a rules file and flags, here or in workers (Service). Gyre::DNS::Server
 # serves.
 
 require "gyre/cli/dns"
@@ -59,7 +59,7 @@ module Gyre
 
           require "gyre/loop" # takes longer to load than a mistake to report
           CLI.require_native("the DNS server")
-          require "gyre/cli/dns/service"
+          require "gyre/dns"
           return become_mold if Web::Cluster::Mold.asked?
 
           CLI.raise_descriptor_limit
@@ -75,7 +75,7 @@ module Gyre
         def serve(privileges)
           log = privileges.making(@values[:log]) { open_log }
           @sockets = explaining("--bind") { Gyre::DNS::Sockets.new(addresses, workers: @values[:workers] || 1) }
-          part = @values[:workers] ? supervisor(@values[:workers]) : explaining("--bind") { service(log) }
+          part = @values[:workers] ? supervisor(@values[:workers]) : explaining("--bind") { Service.new(make_server(log), log, @err) }
           @metrics = explaining("--metrics") { metrics(part) }
           privileges.drop
           return supervise(part) if @values[:workers]
@@ -144,8 +144,6 @@ module Gyre
           end
         end
 
-        def service(log) = Service.new(make_server(log), log, @err)
-
         def make_server(log) = Gyre::DNS::Server.new(load: method(:rules), log: log, sockets: @sockets, **@limits)
 
         def open_log
@@ -194,6 +192,37 @@ module Gyre
             @metrics.close # before the loop ends, which would wait for it
           end
         end
+      end
+
+      # A running server with its log, for Gyre::Web::Cluster::Worker and Gyre::Web::ControlApp.
+      class Service
+        def initialize(server, log, err, worker: 0)
+          @server = server
+          @log = log
+          @err = err
+          @worker = worker
+        end
+
+        def run(&block) = @server.run(@worker, &block)
+
+        # Called in signal handlers, too, which may take no lock.
+        def stop(**) = Thread.new { @server.stop }
+
+        def reload = Thread.new { reload_now }
+
+        def reload_now
+          @log.reopen if @log.is_a?(Web::LogFile)
+          @server.reload
+          @err.puts("gyre dns: rules and zones are read again")
+        rescue StandardError, ScriptError => error
+          @err.puts("gyre dns: not reloaded, the former rules and zones stay: #{error.message}")
+        end
+
+        def snapshot
+          { "version" => VERSION, "ruby" => RUBY_VERSION, "pid" => Process.pid, "dns" => @server.stats.transform_keys(&:to_s) }
+        end
+
+        def snapshots = { "0" => snapshot }
       end
     end
   end
