@@ -55,12 +55,12 @@ module Gyre
 
     # Draws ready fibers.
     module Drawn
-      def random=(random)
-        @random = random
-        @sweep.delay_s = 0 # no time has to pass before the check
-      end
+      attr_writer :random
 
       private
+
+      # No time has to pass before the check.
+      def sweep_later = @loop.timers.after(0, -> { sweep })
 
       # Moves a ready fiber to the front; but a fiber that has just started another goes first.
       def next_ready

@@ -39,10 +39,10 @@ module Gyre
 
       def event_loop = @loop
 
-      # Runs callable.call(*arguments), or the block, in a pooled fiber up to its first wait.
+      # Runs callable.call(*arguments), or the block, in a fiber up to its first wait.
       def spawn(callable = nil, *arguments, &block)
         open!
-        @fibers.spawn(callable || block || raise(ArgumentError, "spawn what? neither callable nor block given"), arguments)
+        @fibers.spawn(callable || block || raise(ArgumentError, "spawn what? neither callable nor block given"), arguments, {})
       end
 
       # Fiber::Scheduler#fiber, for Fiber.schedule: a new fiber, which ends with the block.
@@ -258,7 +258,7 @@ module Gyre
           unwind
         ensure
           @closed = true
-          @fibers.close
+          @loop.close
         end
       end
 

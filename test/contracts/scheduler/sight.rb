@@ -117,7 +117,7 @@ module SchedulerContract
           scheduler.yield until scheduler.stats[:descriptors].zero?
           stats = scheduler.stats
           %i[turns events].each { |name| assert_operator stats[name], :>, before[name], name }
-          assert_equal 2, stats[:idle_fibers]
+          assert_equal backend == "select" ? 0 : 2, stats[:idle_fibers] # the portable engine has no pool
           sleep 0.001 while scheduler.stats[:waits] == before[:waits] # a loop that comes late for its timers has not waited
         end
       end

@@ -1,13 +1,15 @@
 # frozen_string_literal: true
 
-# Moves the portable engine's fibers: park, wake, ready queue, pool, turns. Called by
-# Scheduler::Portable's hooks; the twin of fibers.c.
+# Moves the portable engine's fibers: park, wake, ready queue, turns. Called by
+# Scheduler::Portable's hooks; the twin of fibers.c, but each job has its own fiber, and control
+# passes by the driver.
 #
-# Fibers move by transfer only. Interrupts (Interrupt, Thread#raise) come at a method's return or a
-# jump, so steps that belong together (taking a fiber off the queue and entering it) use neither.
+# Fibers move by transfer only. Interrupts (Interrupt, Thread#raise) come at a method's return or
+# a jump, so steps that belong together (taking a fiber off the queue and entering it) use
+# neither.
 
 require_relative "inbox"
-require_relative "pool"
+require_relative "job"
 require_relative "waiter"
 
 module Gyre
@@ -19,11 +21,13 @@ module Gyre
         # Seconds that a fiber may run without a wait; calls between two clock reads.
         SLICE_S = 0.004
         CLOCK_INTERVAL = 4
+        # Idle time before the search for deadlocks.
+        SWEEP_S = 0.1
 
-        # A fiber that drives the loop until its condition is true; `base`: the strand at the bottom
-        # of its chain of resumed fibers; `parked`: drives for its own wait, without another driver;
-        # `overdue`: asks the kernel first, as the budget was spent. The newest drives.
-        Drive = Struct.new(:fiber, :base, :parked, :condition, :overdue) do
+        # A fiber that drives the loop until its condition is true; `base`: the strand at the
+        # bottom of its chain of resumed fibers; `parked`: drives for its own wait, without
+        # another driver. The newest drives.
+        Drive = Struct.new(:fiber, :base, :parked, :condition) do
           def done? = condition.call(self)
 
           # Leaves exceptions of the condition to the driver.
@@ -41,11 +45,8 @@ module Gyre
         def initialize(scheduler, loop)
           @scheduler = scheduler
           @loop = loop
-          @sweep = Sweep.new(loop) do
-            scheduler.refuse_deadlock(idle?) if may_be_stuck? && @ready.empty? && @inbox.empty?
-            @switches
-          end
           @transfer = Fiber.instance_method(:transfer) # not PooledFiber's, which is for the program
+          @jobs = {}.compare_by_identity # fiber => true
           @unwaited = 0
           forget
           @thread = nil # of the first wait
@@ -117,8 +118,8 @@ module Gyre
           (@unwaited % CLOCK_INTERVAL).zero? && @loop.since_poll_s > SLICE_S
         end
 
-        # Called before ConditionVariable#wait or IO#close: records a possible signal of `source`, a
-        # Mutex or IO.
+        # Called before ConditionVariable#wait or IO#close: records a possible signal of `source`,
+        # a Mutex or IO.
         def expect_signal(source)
           strand = Strand.of(Fiber.current)
           strand.source = source
@@ -131,22 +132,45 @@ module Gyre
           strand.signalled.tap { strand.source = strand.signalled = nil }
         end
 
-        # Runs callable.call(*arguments) in a pooled fiber up to its first wait. With `options` (of
-        # Fiber.new) in a new fiber, which ends with the job.
-        def spawn(callable, arguments, options = nil)
-          check_thread
-          worker = options ? @pool.once(options) : @pool.acquire
-          worker.assign(callable, arguments)
-          enter(worker)
+        # Runs callable.call(*arguments) in a new fiber, with `options` of Fiber.new, up to its
+        # first wait. The caller waits at the queue's head. No exception is raised in this wait,
+        # as the job has begun.
+        def spawn(callable, arguments, options)
+          waiter = self.waiter
+          job = Job.new(self, @scheduler, callable, arguments, options)
+          waiter.binding = waiter.first = true
+          waiter.state = :ready
+          @ready.unshift(waiter)
+          begin
+            @entering = job.fiber
+            park(waiter)
+          ensure
+            @entering = nil
+          end
           raise_failure if @failure && @drives.empty?
-          worker.fiber
+          job.fiber
+        end
+
+        # Called by a job in its fiber.
+        def started(fiber)
+          @entering = nil
+          @base = Strand.of(fiber)
+          @jobs[fiber] = true
+        end
+
+        def finished(fiber) = @jobs.delete(fiber)
+
+        # Leaves an ended job's fiber to the collector: in a forked child, Ruby would continue in
+        # the forking fiber, which may have ended.
+        def pass_on
+          @transfer.bind_call(@drives.last.fiber) while driven? && Process.respond_to?(:fork)
         end
 
         # Drives the loop until the block is true, called at least once a turn. Takes another
         # driver's place and checks its condition, too. `parked`: a parked fiber drives.
         def drive(parked: false, &done)
           check_thread
-          drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done, !@budget.positive?)
+          drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done)
           begin
             @drives.push(drive)
             turn(drive) until @failure || drive.done?
@@ -167,13 +191,8 @@ module Gyre
           return if here?
           raise ThreadError, "this scheduler's fibers belong to another thread, and the present one cannot wait on it" if @thread&.alive?
 
-          @pool = Pool.new(self, @scheduler, @loop) if @thread
+          @jobs.clear
           @thread = Loop::Portable.thread
-        end
-
-        def close
-          @pool.close
-          @loop.close
         end
 
         # In a forked child only the current fiber continues.
@@ -182,41 +201,18 @@ module Gyre
           @ready = []
           @parked&.clear # a stack may still refer to it, and Ruby 3.1 then keeps everything the fibers hold
           @parked = {}.compare_by_identity
-          @pool ? @pool.forget((@base || Strand.known(Fiber.current))&.fiber) : @pool = Pool.new(self, @scheduler, @loop)
+          @jobs.select! { |fiber, _| fiber.equal?((@base || Strand.known(Fiber.current))&.fiber) }
           @drives = []
           @inbox = Inbox.new(self, @loop)
-          @entering = @failure = nil
-          @question = nil
+          @entering = @failure = @question = @sweep = @swept = nil
           @switches = 0
-          @sweep.forget
           @budget = BUDGET
           @base = nil
           @thread = Loop::Portable.thread
         end
 
-        # Called by Worker when its fiber is entered for a job.
-        def started(strand)
-          strand.reset # late arrivals for the former job
-          @entering = nil
-          @base = strand
-        end
-
         # An exception that ends thread or process leaves through the driver.
         def fail(error) = @failure ||= error
-
-        # Enters the next ready fiber, or the driver. Returns false if there is neither, or this
-        # fiber drives.
-        def depart(me)
-          driver = @drives.last&.fiber
-          if (driver.nil? || (@budget.positive? && !@failure)) && next_ready
-            enter_next
-          elsif driver && !driver.equal?(me)
-            enter_other(driver)
-          else
-            return false
-          end
-          true
-        end
 
         # Raises a Stop at every wait; false without waits.
         def stop_all
@@ -241,7 +237,7 @@ module Gyre
           waiter.fiber if waiter&.waiting?
         end
 
-        def working?(fiber) = @pool.working?(fiber)
+        def working?(fiber) = @jobs.key?(fiber)
 
         # Changes with each turn and switch. Any thread may call it.
         def pulse
@@ -251,8 +247,8 @@ module Gyre
         # Also looks for deadlocks while timers and descriptors may wake fibers.
         attr_writer :suspicious
 
-        # Runs the block, which must not wait, in a waiting fiber: only the fiber itself knows some
-        # facts (Mutex#owned?). Only for the scheduler's thread.
+        # Runs the block, which must not wait, in a waiting fiber: only the fiber itself knows
+        # some facts (Mutex#owned?). Only for the scheduler's thread.
         def ask(fiber)
           asker = Fiber.current
           return yield if fiber.equal?(asker)
@@ -278,32 +274,21 @@ module Gyre
         end
 
         def stats
-          { **@loop.stats, tasks: @pool.busy_count, idle_fibers: @pool.idle_count, parked: @parked.size, ready: @ready.size,
-                           timers: @loop.timers.size - own_timers }
+          { **@loop.stats, tasks: @jobs.size, parked: @parked.size, ready: @ready.size, timers: @loop.timers.size - own_timers }
         end
 
         private
 
-        # The caller waits at the queue's head. No exception is raised in this wait, as the job has
-        # begun.
-        def enter(worker)
-          waiter = self.waiter
-          waiter.binding = waiter.first = true
-          waiter.state = :ready
-          @ready.unshift(waiter)
-          @entering = worker
-          park(waiter)
-        ensure
-          @entering = nil
-        end
-
-        # Passes on control until this waiter's turn. Ruby enters the root fiber when another ends,
-        # so it may return earlier.
+        # Passes on control until this waiter's turn. Ruby enters the root fiber when another
+        # ends, so it may return earlier.
         def leave(waiter)
           until waiter.state == :entered
-            if @entering
-              enter_other(@entering.fiber)
-            elsif overdue? || !depart(waiter.fiber)
+            other = @entering || @drives.last&.fiber
+            if other && !other.equal?(waiter.fiber)
+              enter(other)
+            elsif @budget.positive? && next_ready
+              enter_next
+            else
               @base = waiter.base # another fiber may have come back here
               drive(parked: true) { waiter.state == :entered }
             end
@@ -315,10 +300,10 @@ module Gyre
 
         def idle? = @loop.idle?(own_timers)
 
-        def own_timers = (@sweep.armed? ? 1 : 0) + (@pool.armed? ? 1 : 0)
+        def own_timers = @sweep ? 1 : 0
 
         # Enters a fiber; returns when this one runs again, after answers to questions.
-        def enter_other(fiber)
+        def enter(fiber)
           @transfer.bind_call(fiber)
           answer while @question
         end
@@ -330,9 +315,6 @@ module Gyre
           question.call
         end
 
-        # True if the kernel is due and there is no driver.
-        def overdue? = @drives.empty? && !@budget.positive?
-
         def next_ready
           @ready.shift while (waiter = @ready.first) && waiter.state != :ready
           waiter
@@ -343,31 +325,22 @@ module Gyre
           @switches += 1
           waiter = @ready.shift
           waiter.state = :entered
-          @transfer.bind_call(waiter.fiber)
-          answer while @question
+          enter(waiter.fiber)
         end
 
         def turn(drive)
           @drives.push(drive) if @drives.empty? # forgotten by a fork, whose fiber has ended
           @inbox.receive
-          @budget = BUDGET
           while @budget.positive? && next_ready
             enter_next
             @base = drive.base
-            return look_if_overdue(drive) if @failure || drive.done?
+            return if @failure || drive.done?
           end
           return if drive.done? || resume_other(drive)
 
-          @sweep.later(@switches) if @ready.empty? && may_be_stuck?
+          @sweep ||= sweep_later if @ready.empty? && may_be_stuck? && @swept != @switches
           @loop.poll { @ready.empty? && @inbox.empty? }
-          @inbox.receive
-        end
-
-        def look_if_overdue(drive)
-          return if @failure || !drive.overdue
-
-          drive.overdue = false
-          @loop.poll { false }
+          @budget = BUDGET
           @inbox.receive
         end
 
@@ -376,8 +349,18 @@ module Gyre
           return if @drives.size == 1
 
           other = @drives.reverse_each.find { |candidate| !candidate.equal?(drive) && candidate.fulfilled? } or return
-          enter_other(other.fiber)
+          enter(other.fiber)
           @base = drive.base
+        end
+
+        # Looks once for deadlocks, shortly after an idle loop's last work.
+        def sweep_later = @loop.timers.after(SWEEP_S, -> { sweep })
+
+        def sweep
+          @sweep.cancel
+          @sweep = nil
+          @scheduler.refuse_deadlock(idle?) if may_be_stuck? && @ready.empty? && @inbox.empty?
+          @swept = @switches
         end
 
         def raise_failure
@@ -393,41 +376,6 @@ module Gyre
         rescue Exception => raised # rubocop:disable Lint/RescueException -- raised again
           strand.defer(error) unless raised.instance_of?(error.class)
           raise
-        end
-      end
-
-      # Looks once for deadlocks, shortly after an idle loop's last work.
-      class Sweep
-        # Idle time before the check.
-        DELAY_S = 0.1
-
-        attr_writer :delay_s
-
-        # The block checks and returns the number of switches.
-        def initialize(loop, &look)
-          @loop = loop
-          @look = look
-          @delay_s = DELAY_S
-        end
-
-        # Skips the search if `switches` is unchanged.
-        def later(switches)
-          return if @timer || @seen == switches
-
-          @timer = @loop.timers.after(@delay_s, -> { sweep })
-        end
-
-        def armed? = !@timer.nil?
-
-        # In a forked child.
-        def forget = @timer = @seen = nil
-
-        private
-
-        def sweep
-          @timer.cancel
-          @timer = nil
-          @seen = @look.call
         end
       end
     end

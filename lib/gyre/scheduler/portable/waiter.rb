@@ -51,9 +51,6 @@ module Gyre
         def withdraw(error) = @deferred&.delete(error)
 
         def take_deferred = @deferred&.shift
-
-        # Nothing of a job may reach the next.
-        def reset = @early = @deferred = @waiter = @source = @signalled = nil
       end
 
       # One wait: parked, ready, entered (the fiber runs again), done. The target of timers and
