@@ -11,11 +11,6 @@ module Gyre
     # Extends loops on the backend select (contract: test/contracts/loop_contract.rb). All but emit,
     # signal and stop belongs to one thread at a time.
     module PortableKeyed
-      # Seconds between checks for closed IOs under load.
-      SWEEP_S = 0.1
-      # Seconds until the kernel is asked despite a full queue.
-      LOOK_S = 0.004
-
       def self.open(loop)
         Overrides.install(loop, self, Loop)
         loop.__send__(:open_portable)
@@ -26,7 +21,7 @@ module Gyre
 
         inside do
           until @stopped && @events.empty?
-            @events.empty? ? wait : look_now_and_then
+            wait
             @signalled = false
             @events.size.times do
               break if @events.empty?
@@ -45,15 +40,13 @@ module Gyre
         inside do
           key = NOTHING
           while key.equal?(NOTHING)
-            if !@events.empty?
-              look_now_and_then
-              key = take
-            elsif @stopped || @signalled
+            if @events.empty? && (@stopped || @signalled)
               @signalled = false unless @stopped
               @stopped = false
               key = nil
             else
               wait
+              key = take unless @events.empty?
             end
           end
           key
@@ -183,15 +176,13 @@ module Gyre
         @events = Thread::Queue.new # without a Mutex: usable in a trap handler
         @failures = []
         @waiters = []
-        @closed = @stopped = @signalled = @swept = false
-        @asked_at = Timers.now
-        @loop = @scheduler = @thread = @sweep_at = nil
+        @closed = @stopped = @signalled = false
+        @loop = @scheduler = @thread = nil
       end
 
       def take
         key, watch = @events.pop(true)
         wake(1) unless @events.empty?
-        @swept = false
         watch.nil? || watch.taken ? key : NOTHING
       end
 
@@ -260,28 +251,16 @@ module Gyre
         watches.each(&:release)
       end
 
+      # Asks the kernel, also if the queue never empties. Finds closed IOs whose number was reused.
       def wait
         settle
-        sweep
+        @watches.values.each(&:check)
         raise @failures.shift.failure unless @failures.empty?
 
-        ask { nothing? }
-      end
-
-      # Asks the kernel even if the queue never empties.
-      def look_now_and_then
-        return if Timers.now < @asked_at + LOOK_S
-
-        settle
-        ask { false }
-      end
-
-      def ask(&may_sleep)
-        @asked_at = Timers.now
         @watches.values.each(&:resume)
         if @scheduler.nil?
-          @loop.poll(&may_sleep)
-        elsif yield
+          @loop.poll { nothing? }
+        elsif nothing?
           park
         else
           @scheduler.yield
@@ -309,15 +288,6 @@ module Gyre
         elsif @own&.waiting?
           @own.wake
         end
-      end
-
-      # Finds closed IOs whose number was reused.
-      def sweep
-        return if @swept || (@sweep_at && Timers.now < @sweep_at)
-
-        @sweep_at = Timers.now + SWEEP_S
-        @swept = true
-        @watches.values.each(&:check)
       end
 
       def interest(key, read, write)

@@ -148,33 +148,6 @@ module Gyre
         end
       end
 
-      if RUBY_ENGINE == "ruby" && RUBY_VERSION >= "4"
-        # Reads at an offset in a thread (Fiber::Scheduler#io_pread).
-        def io_pread(io, buffer, from, *bounds)
-          offset, most = span(buffer, *bounds)
-          buffer.set_string(Offload.call { io.pread(most, from) }, offset)
-        rescue EOFError
-          0
-        rescue SystemCallError => error
-          -error.errno
-        end
-
-        # Writes at an offset in a thread (Fiber::Scheduler#io_pwrite).
-        def io_pwrite(io, buffer, from, *bounds)
-          bytes = buffer.get_string(*span(buffer, *bounds))
-          Offload.call(abandon: false) { io.pwrite(bytes, from) }
-        rescue SystemCallError => error
-          -error.errno
-        end
-
-        # Closes a descriptor; the loops check its waits (Fiber::Scheduler#io_close).
-        def io_close(descriptor)
-          Fiber.blocking { IO.for_fd(descriptor).close }
-          @loop.descriptor_closed(descriptor)
-          true
-        end
-      end
-
       # Methods of the native engine that are missing here; Ruby itself replaces hooks.
       (%i[io_read io_write io_pread io_pwrite io_close simulate virtual_now outside] - instance_methods).each do |hook|
         define_method(hook) { nil }
@@ -305,9 +278,6 @@ module Gyre
 
       # Returns the buffer, the minimum and its offset.
       def least(buffer, first, second = 0) = BOUNDED ? [buffer.slice(first, second), 0, 0] : [buffer, first, second]
-
-      # Returns the offset and the maximum.
-      def span(buffer, first, second = 0) = BOUNDED ? [first, second] : [second, buffer.size - second]
 
       def transfer_bytes(io, events, length, offset)
         total = 0
