@@ -27,7 +27,7 @@ class MemcachedAddressTest < Minitest::Test
     address = Address.parse("memcached://me%40home:p+w%2F@example.com:33133")
     assert_equal ["example.com", 33_133, "me@home", "p+w/"], [address.endpoint.host, address.endpoint.port, address.user, address.password]
     refute_includes address.inspect, "p+w"
-    assert_equal ["example.com", 11_211, 1], fields("memcached://example.com")
+    assert_equal ["example.com", 11_211, 1], fields("memcached://example.com/")
     assert_equal ["%zz", "ü"], Address.parse("memcached://%25zz:%C3%BC@example.com").to_a.last(2)
     ["me:secret@:11211", "me:my/secret@host", "me:@secret @host"].each do |rest|
       error = assert_raises(ArgumentError) { Address.parse("memcached://#{rest}") }

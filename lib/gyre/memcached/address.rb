@@ -9,7 +9,7 @@ module Gyre
     Address = Struct.new(:endpoint, :weight, :user, :password) do
       self::DEFAULT = "127.0.0.1:11211"
       self::FORM = %r{\A(?:memcached://(?:(?<user>[^\s:/@]+)(?::(?<password>[^\s/@]*))?@)?)?
-                      (?<place>(?:unix://)?/[^\s:?]+|(?:\[[\h:.]+\]|[^\s:/?\[\]]+)(?::[1-9]\d*)?)(?::(?<weight>[1-9]\d*))?\z}x.freeze
+                      (?<place>(?:unix://)?/[^\s:?]+|(?:\[[\h:.]+\]|[^\s:/?\[\]]+)(?::[1-9]\d*)?)(?::(?<weight>[1-9]\d*))?/?\z}x.freeze
 
       # Takes "host", "host:port:weight", "[::1]:11211", "/path:weight", "unix:///path",
       # "memcached://user:password@host:port", Arrays or comma-separated; nil: $MEMCACHE_SERVERS or

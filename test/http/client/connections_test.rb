@@ -393,6 +393,21 @@ class HTTPClientConnectionsTest < Minitest::Test
 
   # --- processes, threads ---
 
+  def test_another_thread_closes_a_response_that_is_being_read_and_its_failure_stays
+    scripted(->(peer) { peer.head && peer.write("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nab") && peer.head }) do |server|
+      client = make(server, connections_limit: 1)
+      2.times do
+        response = client.stream("GET", "/")
+        begun = Queue.new
+        reader = Thread.new { assert_raises(Errors::ConnectionError) { response.each { |piece| begun << piece } } }
+        begun.pop
+        Thread.pass until reader.stop?
+        response.close
+        assert_same reader.value, assert_raises(Errors::ConnectionError) { response.body }
+      end
+    end
+  end
+
   def test_a_forked_child_uses_connections_of_its_own
     scripted(->(peer) { peer.write(HELLO) while peer.head }) do |server|
       client = make(server)

@@ -124,9 +124,7 @@ module Gyre
         # Ends the response without reading the rest; harmless at its end.
         # @return [nil]
         def close
-          return unless @exchange
-
-          @exchange.cancel
+          @exchange&.cancel
           leave
         end
 
@@ -182,16 +180,17 @@ module Gyre
         def limits = @request.pool.origin.limits
 
         def read_piece
+          raise @failure if @failure
           return unless @exchange
 
           piece = @exchange.read
           watch_rate(piece) if limits.body_rate_bytes_limit.positive?
           @received = received + piece.bytesize if piece
-          leave if @exchange.over?
+          leave if @exchange&.over?
           piece
         rescue *FAILURES => error
           close
-          raise Client.wrap(error, @request, :body)
+          raise(@failure = Client.wrap(error, @request, :body))
         end
 
         def watch_rate(piece)
@@ -206,9 +205,11 @@ module Gyre
         end
 
         def leave
-          @trailers = @exchange.trailers
+          exchange, @exchange = @exchange, nil
+          return unless exchange # another thread has left it
+
+          @trailers = exchange.trailers
           ObjectSpace.undefine_finalizer(self) if @guarded
-          @exchange = nil
           return @request.pool.detach if status == 101 # the connection speaks another protocol now
 
           @request.pool.give(@connection)
