@@ -104,7 +104,7 @@ module Gyre
       # @param options [Hash] as of {#request}
       # @return [Response]
       # @raise [Error, ArgumentError]
-      def stream(method, url, ...) = respond(method, url, ...).guard
+      def stream(method, url, **options) = respond(method, url, **options).guard
 
       # Sends GET requests at the same time; yields responses as they come.
       # @param urls [Enumerable<String>]
