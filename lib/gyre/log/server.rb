@@ -149,7 +149,7 @@ module Gyre
 
       private
 
-      def outputs = @committer.status.zip(@routing.sinks).map { |output, sink| output.merge(waiting: @hub.flow.queues.parked(sink)) }
+      def outputs = @committer.status.zip(@routing.sinks).map { |output, sink| output.merge(waiting: @hub.flow.queued(sink)) }
 
       # Names are any bytes, JSON is UTF-8.
       def services

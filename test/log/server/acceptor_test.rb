@@ -46,7 +46,7 @@ class LogAcceptorTest < Minitest::Test
   def turn(error)
     hub, listener = Hub.new, Failing.new(error)
     acceptor = Gyre::Log::Acceptor.new(hub, listener, nil)
-    acceptor.open
+    acceptor.resume
     acceptor.ready
     [listener.accepts, hub.calls.drop(1).map(&:first)]
   end

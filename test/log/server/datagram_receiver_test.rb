@@ -33,7 +33,7 @@ class LogDatagramReceiverTest < Minitest::Test
   def test_no_packet_remains_when_a_turn_has_had_its_share
     listener = Gyre::Endpoint.parse("udp://127.0.0.1:0", transports: [:udp]).bind.first
     receiver = Gyre::Log::DatagramReceiver.new(hub = Hub.new, listener, Input.new(:syslog))
-    receiver.open
+    receiver.resume
     sender = UDPSocket.new.tap { |socket| socket.connect("127.0.0.1", listener.endpoint.port) }
     sent = Array.new(270) { |number| number.to_s.b.tap { |text| sender.send(text, 0) } }
     receiver.ready

@@ -88,18 +88,19 @@ GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE
       def ==(_other) = meanwhile.call || true
     end
     parts = Struct.new(:sinks) do
-      def routing = self
-      def committer = self
-      def on_written = nil
+      %i[routing committer ingest limits].each { |name| define_method(name) { self } }
+      %i[memory_bytes_limit bytesize bytes].each { |name| define_method(name) { 0 } }
+      def crowded? = true
+      %i[on_written commit_now].each { |name| define_method(name) { nil } }
     end
     peer_class = Class.new { def pause = nil }
     sink = sink_class.new
-    queues = Gyre::Log::Queues.new(nil, parts.new([sink]))
-    queues.park(peer_class.new)
-    sink.meanwhile = -> { queues.park(peer_class.new) }
-    assert_equal 1, queues.parked(:another)
+    flow = Gyre::Log::Flow.new(nil, parts.new([sink]))
+    flow.received(nil, 0, peer_class.new)
+    sink.meanwhile = -> { flow.received(nil, 0, peer_class.new) }
+    assert_equal 1, flow.queued(:another)
     sink.meanwhile = -> {}
-    assert_equal 2, queues.parked(:another)
+    assert_equal 2, flow.queued(:another)
   end
 
   def test_where_it_drops_no_client_waits_and_it_is_counted_and_reported

@@ -19,13 +19,6 @@ module Gyre
         @open = false
       end
 
-      def open
-        return if @open || @listener.closed?
-
-        @hub.loop.watch_io(self, @listener.socket)
-        @open = true
-      end
-
       # Stops accepting until {#resume}.
       def pause
         @open = false
@@ -33,7 +26,10 @@ module Gyre
       end
 
       def resume
-        open
+        return if @open || @listener.closed?
+
+        @hub.loop.watch_io(self, @listener.socket)
+        @open = true
       rescue SystemCallError, NoMemoryError => error
         pause_after(error)
       end

@@ -198,7 +198,7 @@ module Gyre
 
       # Reads an equal share of each connection. True if more bytes may follow.
       def read_on
-        @hub.flow.queues.about_to_read(self, @peer.service) if @state == :serving
+        @hub.flow.about_to_read(self, @peer.service) if @state == :serving
         reads = @transport.tls? ? TLS_READS : 1
         reads -= 1 while !@pause && (more = read) && reads > 1
         more
@@ -265,9 +265,8 @@ module Gyre
           @deadline_s = nil
           @hub.server.reopen_for(self)
         when :tail
-          return refuse("too many follow the log already") unless @hub.room_for_tail?
-
-          serve(@hub.tail(self, @peer.service))
+          follower = @hub.tail(self, @peer.service) or return refuse("too many follow the log already")
+          serve(follower)
           write(request.response)
         else
           serve(feed(request.client_id && @hub.server.sessions.find(request.client_id, self, @peer.service)))

@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# Limits the messages in memory: above the limit nothing is read until half of it is free; a full
-# output holds up its own connections (queues.rb). Called by the hub and its connections.
+# Limits the messages in memory: above the limit nothing is read until half of it is free.
+# Connections with messages for an output with a full queue are paused until half of that is free:
+# the whole connection waits, as its messages stay in order. Called by the hub and its connections.
 
-require "gyre/log/server/queues"
+require "gyre/settings/units"
 
 module Gyre
   module Log
@@ -11,6 +12,7 @@ module Gyre
       # Bytes read before the outputs get a turn; fits the processor's caches.
       BATCH_BYTES = 1_048_576
       CHECK_S = 0.01
+      REPORT_S = 10
 
       # Resumes all, even if one fails; then raises the first failure.
       def self.resume(waiting)
@@ -23,18 +25,18 @@ module Gyre
         raise failure if failure
       end
 
-      attr_reader :queues
       attr_reader :pauses # times that memory was full
 
-      # The loop gets the key :full while memory is full.
+      # The loop gets the key :full while memory is full, and :room when {#release} is due.
       def initialize(loop, server)
-        @loop, @ingest, @committer = loop, server.ingest, server.committer
+        @loop, @server, @routing, @ingest, @committer = loop, server, server.routing, server.ingest, server.committer
         @limit = server.limits.memory_bytes_limit
-        @queues = Queues.new(loop, server)
-        @parked = {}.compare_by_identity
-        @full = @held = false
-        @pauses = @read_bytes = 0
+        @parked, @queued = {}.compare_by_identity, {}.compare_by_identity # for memory; for sinks, peer => sinks
+        @full = @held = @emitted = false
+        @pauses = @read_bytes = @report_at_s = 0
         @fresh = false # messages have come for which no acknowledged client waits
+        @dropped = Hash.new(0).compare_by_identity # as reported
+        @committer.on_written { written }
       end
 
       def bytes = @ingest.bytesize + @committer.bytes
@@ -57,7 +59,7 @@ module Gyre
         session ? @committer.commit_soon(session) : @fresh = true
         @read_bytes += bytes
         hit = @ingest.crowded?
-        @queues.park(peer) if hit && peer
+        wait(peer, @routing.sinks.select(&:hit?)) if hit && peer
         @committer.commit_now if fill || hit
       end
 
@@ -66,7 +68,38 @@ module Gyre
 
       def forget(connection)
         @parked.delete(connection)
-        @queues.forget(connection)
+        @queued.delete(connection)
+      end
+
+      # Checks sinks before a read, or many ready connections would each read once for a full queue.
+      # `service` may still be unknown (nil).
+      def about_to_read(peer, service)
+        wait(peer, @routing.sinks_of(service).select(&:blocked?)) if service && !@queued.empty?
+      end
+
+      # Counts connections that wait for a sink, in a copy: a status may be asked in another thread.
+      def queued(sink) = @queued.values.count { |sinks| sinks.include?(sink) }
+
+      # Resumes connections after the key :room.
+      def release
+        @emitted = false
+        free = @queued.select { |_, sinks| sinks.all?(&:room?) }.keys
+        free.each { |peer| @queued.delete(peer) }
+        Flow.resume(free)
+      end
+
+      # Reports messages dropped since the last report.
+      def tick(now_s)
+        return if now_s < @report_at_s
+
+        @routing.pairs.each do |sink, output|
+          count = sink.dropped - @dropped[sink]
+          next unless count.positive?
+
+          @server.report("#{output}: #{Units.count(count, "message was", "messages were")} dropped, for its queue is full")
+          @dropped[sink] += count
+          @report_at_s = now_s + REPORT_S
+        end
       end
 
       # Lets the outputs run. True while received acknowledged messages wait for a commit.
@@ -106,6 +139,21 @@ module Gyre
         @pauses += 1
         @loop.watch_timer(:full, CHECK_S, CHECK_S)
         @full = true
+      end
+
+      # Called in the committer's tasks after a write.
+      def written
+        return if @emitted || @queued.empty?
+
+        @emitted = true
+        @loop.emit(:room)
+      end
+
+      def wait(peer, sinks)
+        return if sinks.empty? || sinks.all?(&:room?)
+
+        @queued[peer] = sinks
+        peer.pause
       end
 
       def resume_all

@@ -4,7 +4,7 @@
 # and the backpressure. Made and driven by Gyre::Log::Server. Writes no file.
 #
 # Under backpressure, a connection with messages is paused once its socket is ready; while an
-# output's queue is full (queues.rb), only connections with messages for it. Clients may still
+# output's queue is full (flow.rb), only connections with messages for it. Clients may still
 # connect, authenticate, follow the log and request the status.
 
 require "gyre/log/server/connection"
@@ -52,8 +52,6 @@ module Gyre
         end
       end
 
-      def stop = @loop.stop
-
       def ingest = @server.ingest
 
       def limits = @server.limits
@@ -84,9 +82,7 @@ module Gyre
       def closed(connection)
         @connections.delete(connection)
         @flow.forget(connection)
-        return unless @tails.delete(connection)
-
-        @loop.unwatch(:tails) if @tails.empty?
+        @loop.unwatch(:tails) if @tails.delete(connection) && @tails.empty?
       end
 
       def decoder(kind, session, framing, origin)
@@ -95,9 +91,10 @@ module Gyre
         ingest.decoder(kind, session: session, limit: limit, framing: framing, **origin.to_h)
       end
 
-      def room_for_tail? = @tails.size < limits.tailers_limit
-
+      # Returns nil if too many follow the log.
       def tail(connection, service)
+        return if @tails.size >= limits.tailers_limit
+
         @loop.watch_timer(:tails, TAIL_S, TAIL_S) if @tails.empty?
         @tails[connection] = true
         Follower.new(ingest, service, limits.tail_bytes_limit)
@@ -143,7 +140,7 @@ module Gyre
         when :send then send_due
         when :tails then @tails.each_key(&:send_due)
         when :full then @flow.check(@connections.keys)
-        when :room then @flow.queues.release
+        when :room then @flow.release
         else block.call(key)
         end
         @flow.yield_to_outputs
@@ -155,7 +152,7 @@ module Gyre
         update_clock
         @complaints.tick(@now_s)
         @rates.sample(@now_s, ingest.messages)
-        @flow.queues.tick(@now_s)
+        @flow.tick(@now_s)
         @connections.keys.each(&:tick) unless @flow.held?
         due, @resting = @resting.partition { |at, _| at <= @now_s }
         Flow.resume(due.map(&:last))

@@ -36,7 +36,7 @@ module Gyre
         committing = task.async("committer") { commit }
         SIGNALS.each_key { |name| @hub.loop.watch_signal(name, name) } if signals
         @server.stop if @handover&.signalled?
-        @acceptors.each(&:open)
+        @acceptors.each(&:resume)
         yield
         @hub.run { |event| handle(event) }
         raise @failure if @failure
@@ -66,14 +66,14 @@ module Gyre
         @committer.run
       rescue StandardError => error
         @failure = error
-        @hub.stop
+        @hub.loop.stop
       end
 
       def handle(event)
         case SIGNALS.fetch(event, event)
         when :reopen then reopen("HUP")
         when :restart then spawn(:restart, "restart") { replace_process } unless @tasks[:restart] || stopping?
-        when :stop, :stop_serving then stopping? ? @hub.stop : stop
+        when :stop, :stop_serving then stopping? ? @hub.loop.stop : stop
         end
       end
 
@@ -102,7 +102,7 @@ module Gyre
             leave
           end
         ensure
-          @hub.stop
+          @hub.loop.stop
         end
       end
 
