@@ -22,19 +22,14 @@ static void clear_channels(struct gyre_log_hub *hub) {
   hub->single = hub->latest = NULL;
 }
 
-static int counters_setup(struct gyre_log_hub *hub, size_t limit) {
-  hub->counters_limit = limit;
-  hub->counters = calloc(limit + 1, sizeof(*hub->counters));
-  if (!hub->counters) return -ENOMEM;
-  hub->counters_count = 1;
-  return gyre_log_buffer_append_text(&hub->counters[0].service, GYRE_LOG_OTHERS);
-}
-
 struct gyre_log_hub *gyre_log_hub_open(size_t services_limit) {
   struct gyre_log_hub *const hub = calloc(1, sizeof(*hub));
   if (!hub) return NULL;
   hub->references = 1;
-  if (counters_setup(hub, services_limit < COUNTERS_MAX ? services_limit : COUNTERS_MAX) < 0) {
+  hub->counters_limit = services_limit < COUNTERS_MAX ? services_limit : COUNTERS_MAX;
+  hub->counters = calloc(hub->counters_limit + 1, sizeof(*hub->counters));
+  hub->counters_count = hub->counters != NULL;
+  if (!hub->counters || gyre_log_buffer_append_text(&hub->counters[0].service, GYRE_LOG_OTHERS) < 0) {
     gyre_log_hub_release(hub);
     return NULL;
   }

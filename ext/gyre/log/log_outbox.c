@@ -160,7 +160,7 @@ static VALUE store(VALUE self, struct outbox *outbox, VALUE severity_value, VALU
     return Qfalse;
   struct gyre_log_text service = {RSTRING_PTR(outbox->service), (size_t)RSTRING_LEN(outbox->service)};
   message.length = (size_t)RSTRING_LEN(message_value);
-  size_t length = gyre_log_record_length(service.length, severity.length, message.length);
+  size_t length = GYRE_LOG_RECORD_HEAD + service.length + severity.length + message.length;
   if (severity.length > NAME_LIMIT || length > outbox->record_limit) return Qfalse;
   if (outbox->framed &&
       (service.length + severity.length + message.length > GYRE_LOG_BATCH_FRAME_LIMIT - GYRE_LOG_BATCH_FRAME_HEAD ||

@@ -20,10 +20,6 @@ struct gyre_log_measure {
 };
 
 /* Service and severity have up to 255 bytes. */
-static inline size_t gyre_log_record_length(size_t service, size_t severity, size_t message) {
-  return GYRE_LOG_RECORD_HEAD + service + severity + message;
-}
-
 void gyre_log_record_write(char *at, uint64_t sequence, uint64_t time_us, struct gyre_log_text service,
                            struct gyre_log_text severity, struct gyre_log_text message);
 

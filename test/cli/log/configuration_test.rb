@@ -61,8 +61,8 @@ class LogConfigurationTest < Minitest::Test
     assert_equal ["log/a.log", "log/c.log", "STDERR", "127.0.0.1"], settings[:logs].map { |log| log[:logfile] }
     assert_equal [true, nil, true, nil], settings[:logs].map { |log| log[:cull] }
     assert_equal ["socket", [47_993]], settings[:logs].last.values_at(:type, :options)
-    refute_predicate parse(ANALOGGERS), :daemonize?
-    assert_equal "log/analogger.pid", parse(ANALOGGERS).pidfile
+    refute parse(ANALOGGERS).values[:daemonize]
+    assert_equal "log/analogger.pid", parse(ANALOGGERS).values[:pidfile]
   end
 
   def test_what_analogger_ignores_is_ignored_with_a_word

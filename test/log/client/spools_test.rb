@@ -31,7 +31,7 @@ class LogSpoolsTest < Minitest::Test
   end
 
   def orphans(name = "app")
-    Gyre::Log::Spools.each_orphan(@folder, name, **options).to_a
+    Gyre::Log::Spools.to_enum(:each_orphan, @folder, name, **options).to_a
   end
 
   def identity(spool) = Gyre::Log::Identity.of(spool.note)
@@ -258,7 +258,7 @@ class LogSpoolsTest < Minitest::Test
     { "app" => IDENTITY, "app.more" => OTHER }.each do |name, identity|
       assert_equal [identity], orphans(name).map { |spool| identity(spool).tap { spool.close } }
     end
-    assert_empty Gyre::Log::Spools.each_orphan(File.join(@folder, "missing"), "app", **options).to_a
+    assert_empty Gyre::Log::Spools.to_enum(:each_orphan, File.join(@folder, "missing"), "app", **options).to_a
   end
 
   def test_a_crash_at_any_byte_of_the_last_write_loses_only_that_record

@@ -59,8 +59,6 @@ module Gyre
             mistakes.empty? ? new(values, path: path, notices: lines(notices, path)) : invalid(mistakes, path)
           end
 
-          def endpoint(address) = Gyre::Log::Inlet.endpoint(nil, address)
-
           private
 
           def invalid(mistakes, path) = raise(Invalid, lines(mistakes, path))
@@ -119,10 +117,6 @@ module Gyre
         rescue SystemCallError => error
           raise Invalid, ["#{values[:key_file]}: the key cannot be read: #{error.class.new.message.downcase}"]
         end
-
-        def daemonize? = all[:daemonize]
-
-        def pidfile = values[:pidfile]
 
         def settings
           sync = all[:sync_interval]

@@ -17,14 +17,9 @@ module Gyre
         TEXT
         WITHIN_S = 60
 
-        def initialize(**streams)
-          super
-          @within_s = WITHIN_S
-        end
-
         def call(words)
           refuse_words(words)
-          @target.viewer.reopen(within_s: @within_s)
+          @target.viewer.reopen(within_s: @within_s || WITHIN_S)
           DONE
         rescue SystemCallError, SocketError, EOFError, Gyre::Log::Denied, Gyre::Log::Incompatible, ProtocolError => error
           raise StartError, @target.explain(error)

@@ -93,13 +93,11 @@ module Gyre
         end
 
         def connected?(client)
-          return client.connect(@within_s) if @patient
-
           ends = Clock.now + @within_s
-          until client.connect(FIRST_TRY_S)
-            return false if HOPELESS.any? { |kind| client.trouble.is_a?(kind) } || Clock.now > ends
+          until (connected = client.connect(FIRST_TRY_S))
+            break if Clock.now > ends || (!@patient && HOPELESS.any? { |kind| client.trouble.is_a?(kind) })
           end
-          true
+          connected
         end
 
         def log_lines(client, severity)

@@ -92,11 +92,11 @@ module Gyre
           require "gyre/cli/log/handover" # takes longer to load than a mistake to report
           require "gyre/log/server"
           CLI.require_native("the log server")
-          pidfile = configuration.pidfile && Pidfile.new(configuration.pidfile)
+          pidfile = configuration.values[:pidfile]&.then { |path| Pidfile.new(path) }
           pidfile&.check
           CLI.raise_descriptor_limit
           trap("XFSZ", "IGNORE") # a limit on the size of files (ulimit -f) is then an error like a full disk, not the end
-          return run(configuration, pidfile) if !configuration.daemonize? || Successor.pending?
+          return run(configuration, pidfile) if !configuration.values[:daemonize] || Successor.pending?
 
           Daemon.new(@out, quiet: !pidfile.nil?).start do |daemon|
             run(configuration, pidfile) { daemon.ready(streams(configuration)) }

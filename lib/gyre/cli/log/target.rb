@@ -13,8 +13,6 @@ module Gyre
         CERTIFICATE_FLAGS = "--cert and --cert-key"
         PORT_0 = "port 0 stands for a free port, which the server prints when it starts: name that one with -p"
 
-        attr_reader :values
-
         def initialize
           @values = {}
           @tls = nil
@@ -36,7 +34,7 @@ module Gyre
 
         # Returns the server's first address for connections.
         def endpoint
-          all = configuration.addresses.map { |address| Configuration.endpoint(address) }
+          all = configuration.addresses.map { |address| Gyre::Log::Inlet.endpoint(nil, address) }
           found = all.find { |one| one.path || one.port.positive? } or raise StartError, PORT_0
           %w[* 0.0.0.0 ::].include?(found.host) ? found.with(host: "127.0.0.1") : found
         end

@@ -42,8 +42,6 @@ module Gyre
 
         # Takes over spools of ended processes, the oldest first. The block must close each.
         def each_orphan(folder, name, **options)
-          return to_enum(:each_orphan, folder, name, **options) unless block_given?
-
           return unless File.exist?(folder)
 
           Ownership.check_parent(folder)

@@ -77,7 +77,12 @@ module Gyre
           return if !@open || (@commit ? @commit.torn : !@file.unsynced?)
 
           @file.sync(@commit)
-          finish_commit if @commit
+          return unless @commit
+
+          commit, @commit = @commit, nil
+          @journal.settle(true)
+          # Another program changed the file: the entry's offset is wrong.
+          @journal.compact(seconds) if commit.astray || @journal.large?
         end
 
         # Syncs the file and opens its name again; on failure returns false and keeps the open file.
@@ -222,13 +227,6 @@ module Gyre
           replace(open_locked) unless @file.same?
         rescue SystemCallError, ArgumentError => error
           @retries.report("cannot be opened again, the old file is kept: #{error.message}")
-        end
-
-        # Writes a snapshot if another program changed the file: the entry's offset is wrong then.
-        def finish_commit
-          commit, @commit = @commit, nil
-          @journal.settle(true)
-          @journal.compact(seconds) if commit.astray || @journal.large?
         end
 
         # Continues in the old file after a failure.

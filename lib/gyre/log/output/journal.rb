@@ -93,7 +93,7 @@ module Gyre
           io = Output::Access.private_file(@path, ::File::RDWR | ::File::APPEND)
           io.sync = true
           @lock.take(io)
-          return io if named?(io)
+          return io if ::File.identical?(io, @path)
 
           io.close
         rescue ArgumentError
@@ -103,8 +103,6 @@ module Gyre
       rescue Errno::EACCES, Errno::EPERM
         raise if ::File.exist?(@path)
       end
-
-      def named?(io) = ::File.identical?(io, @path)
 
       def read
         bytes = @io.read

@@ -39,11 +39,11 @@ module Gyre
 
           # Finds errors that would end the server as it opens them, even after USR2.
           def places
-            place("default_log") { writable(@values[:default_log]) }
-            place("pidfile") { writable(@values[:pidfile]) }
+            place("default_log") { Rules.writable(@values[:default_log]) }
+            place("pidfile") { Rules.writable(@values[:pidfile]) }
             place("tls") { tls(@values[:tls]) } if @values[:tls]
             (@values[:logs] || []).each_with_index do |log, index|
-              place("logs[#{index + 1}].logfile") { writable(log[:logfile]) } unless %w[socket redis].include?(log[:type])
+              place("logs[#{index + 1}].logfile") { Rules.writable(log[:logfile]) } unless %w[socket redis].include?(log[:type])
               place("logs[#{index + 1}].spill") { spill(log[:spill]) } if log[:spill]
             end
           end
@@ -59,8 +59,6 @@ module Gyre
           end
 
           private
-
-          def writable(path) = Rules.writable(path)
 
           def tls(settings)
             Gyre::TLS.server(**settings)
