@@ -20,7 +20,7 @@ VALUE gyre_mGyre;
   PART(keyed_loop) PART(keyed_watch) PART(keyed_requests) \
   PART(net_tls) PART(net_transport) PART(net_transport_available) PART(net_tls_facts) \
   PART(net_datagram) PART(http_error) PART(http_env) PART(http_file) PART(http) \
-  PART(http1_connection) PART(http1_response) PART(http1) PART(http1_client) HTTP2(PART) PART(websocket) \
+  PART(http1_connection) PART(http1) PART(http1_client) HTTP2(PART) PART(websocket) \
   PART(memcached_connection) PART(memcached_threads) PART(memcached_call) PART(memcached_request) \
   PART(memcached_multi) PART(memcached_server) PART(selector) PART(selector_io) \
   PART(dns_message) PART(dns_transaction) PART(dns_zone) PART(dns_receiver) PART(dns_forwarder) PART(log_ingest) PART(log_outbox) PART(held_signals)

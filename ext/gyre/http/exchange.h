@@ -1,5 +1,5 @@
 /* One request and its response, from a head to the next request or the handler's end (exchange.c).
- * handler.c runs its fiber; request.c and response.c define Ruby's methods
+ * handler.c runs its fiber; methods.c defines Ruby's methods
  * (lib/gyre/http/exchange.rb); each version adds a table. */
 #pragma once
 
@@ -203,7 +203,7 @@ VALUE gyre_http_pack_fields(const struct gyre_http_head *head, const char *bytes
 VALUE gyre_http_unpack_fields(VALUE packed);
 VALUE gyre_http_remote_address(struct gyre_http_connection *connection);
 
-/* request.c */
+/* methods.c */
 /* Parks until exchange->reader is woken; false, with the reason, after the limit. */
 bool gyre_http_wait_for_input(VALUE self, const char **reason);
 /* Raises if another fiber reads, the request is refused, or the connection is closed. */
@@ -213,16 +213,11 @@ VALUE gyre_http_request_take(struct gyre_http_exchange *exchange);
 /* Fails the request: it may get a response, but reads no more. */
 NORETURN(void gyre_http_request_fail(struct gyre_http_exchange *exchange, int status, const char *reason));
 NORETURN(void gyre_http_request_cut(VALUE self));
-NORETURN(void gyre_http_refuse_second_reader(void));
 /* Defines Gyre::HTTP::<version>::Exchange and its methods. */
 VALUE gyre_http_define_exchange(const char *version, const struct gyre_http_exchange_operations *operations);
 
-/* response.c */
 struct gyre_http_exchange *gyre_http_response_writable(VALUE self);
 bool gyre_http_response_interim(struct gyre_http_exchange *exchange, int status, VALUE headers);
-/* Lets the handler respond with the refusal's status and reason. */
-void gyre_http_response_refuse(struct gyre_http_exchange *exchange);
-void gyre_http_define_response(VALUE class);
 
 /* handler.c */
 /* Runs the handler for a complete or refused request. Returns 0, or a state for rb_jump_tag. */

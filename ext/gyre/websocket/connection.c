@@ -1,12 +1,15 @@
-/* Moves a WebSocket's frames: takes them from the transport, sends them, answers pings and closes.
- * Runs no app code and never waits. */
+/* A WebSocket as a protocol (http/connection.h): moves frames, answers pings and closes, handles
+ * deadlines, drains at the server's stop. Runs on the loop's fiber, runs no app code, never
+ * waits. */
 #include "websocket/websocket.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define COPY_BYTES_LIMIT 1024 /* longest payload copied behind its head */
-#define CONTROLS_AT_ONCE 64   /* control frames answered in a turn */
+#define COPY_BYTES_LIMIT 1024          /* longest payload copied behind its head */
+#define CONTROLS_AT_ONCE 64            /* control frames answered in a turn */
+#define DRAIN_STEP_NS INT64_C(1000000) /* time between two sockets' ends at the server's stop */
+#define DRAIN_STEPS 5000
 
 void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes) {
   GYRE_EACH(struct gyre_websocket_waiter, waiter, &websocket->waiters, node) {
@@ -21,7 +24,8 @@ bool gyre_websocket_waits(const struct gyre_websocket *websocket, VALUE fiber) {
   return false;
 }
 
-void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
+/* Sets code and reason, once. */
+static void note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
   if (websocket->end.code) return;
   websocket->end.code = (uint16_t)code;
   if (length > GYRE_WEBSOCKET_REASON_BYTES) length = GYRE_WEBSOCKET_REASON_BYTES;
@@ -47,11 +51,12 @@ static void finish(struct gyre_websocket *websocket, bool linger) {
 
 void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code) {
   if (!websocket->connection) return;
-  gyre_websocket_note_end(websocket, code, "", 0);
+  note_end(websocket, code, "", 0);
   finish(websocket, false);
 }
 
-void gyre_websocket_schedule(struct gyre_websocket *websocket) {
+/* Sets the connection's deadline to the socket's next one. */
+static void schedule(struct gyre_websocket *websocket) {
   int64_t due_ns = INT64_MAX;
   if (websocket->times.blocked_ns)
     gyre_http_sooner(&due_ns, websocket->times.blocked_ns, websocket->acceptor->limits.write_ns);
@@ -66,9 +71,10 @@ void gyre_websocket_schedule(struct gyre_websocket *websocket) {
   gyre_http_connection_due(websocket->connection, due_ns);
 }
 
+static void have_room(struct gyre_websocket *websocket);
 static void on_room(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   gyre_loop_unwatch(loop, watch);
-  gyre_websocket_have_room(GYRE_CONTAINER(watch, struct gyre_websocket_room, watch)->websocket);
+  have_room(GYRE_CONTAINER(watch, struct gyre_websocket_room, watch)->websocket);
 }
 
 static struct gyre_websocket_room *room_of(struct gyre_websocket *websocket) {
@@ -95,11 +101,11 @@ static void wait_for_room(struct gyre_websocket *websocket) {
     }
   }
   if (!websocket->times.blocked_ns) websocket->times.blocked_ns = gyre_loop_now(loop);
-  gyre_websocket_schedule(websocket);
+  schedule(websocket);
 }
 
 /* A stream's output is counted elsewhere. */
-void gyre_websocket_count_output(struct gyre_websocket *websocket) {
+static void count_output(struct gyre_websocket *websocket) {
   bool counts = websocket->connection && !websocket->connection->inner;
   gyre_http_budget_hold(&websocket->acceptor->capacity.output, &websocket->counted.output,
                         counts ? gyre_websocket_unsent(websocket) : 0);
@@ -113,7 +119,7 @@ static void flush(struct gyre_websocket *websocket) {
     gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
   }
   if (!websocket->connection) return;
-  gyre_websocket_count_output(websocket);
+  count_output(websocket);
   size_t unsent = gyre_websocket_unsent(websocket);
   if (unsent <= websocket->limits.output_bytes / 2) gyre_websocket_wake(websocket, GYRE_WEBSOCKET_ROOM);
   if (unsent > 0) return;
@@ -131,7 +137,8 @@ static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *sending) {
   flush(GYRE_CONTAINER(sending, struct gyre_websocket, sending));
 }
 
-void gyre_websocket_have_room(struct gyre_websocket *websocket) {
+/* Called when the peer has taken output. */
+static void have_room(struct gyre_websocket *websocket) {
   websocket->times.blocked_ns = 0;
   flush(websocket);
 }
@@ -175,7 +182,7 @@ static void send_pieces(struct gyre_websocket *websocket, struct iovec head, str
   if (error < 0) {
     gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
   } else if (gyre_transport_unsent(transport) > 0) {
-    gyre_websocket_count_output(websocket);
+    count_output(websocket);
     if (!websocket->room || websocket->room->watch.fd < 0) gyre_loop_defer(loop, &websocket->sending);
   }
 }
@@ -211,13 +218,13 @@ void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const
   if (length) memcpy(payload + 2, reason, length);
   websocket->times.closing_ns = gyre_loop_now(gyre_websocket_loop(websocket));
   if (websocket->events) { /* ends once the client has taken everything */
-    gyre_websocket_note_end(websocket, code, reason, length);
+    note_end(websocket, code, reason, length);
     if (gyre_websocket_unsent(websocket) == 0) finish(websocket, true);
   } else {
     gyre_websocket_send(websocket, GYRE_WEBSOCKET_CLOSE, false, payload,
                         code == GYRE_WEBSOCKET_NO_CODE ? 0 : 2 + length);
   }
-  if (websocket->connection) gyre_websocket_schedule(websocket);
+  if (websocket->connection) schedule(websocket);
 }
 
 void gyre_websocket_ping(struct gyre_websocket *websocket) {
@@ -228,7 +235,7 @@ void gyre_websocket_ping(struct gyre_websocket *websocket) {
     uint32_t number = ++websocket->pings.sent;
     gyre_websocket_send(websocket, GYRE_WEBSOCKET_PING, false, (const char *)&number, sizeof(number));
   }
-  if (websocket->connection) gyre_websocket_schedule(websocket);
+  if (websocket->connection) schedule(websocket);
 }
 
 /* An unasked pong only shows life (RFC 6455, section 5.5.3). */
@@ -251,7 +258,7 @@ static void take_control(struct gyre_websocket *websocket, const struct gyre_web
 static void end(struct gyre_websocket *websocket, const struct gyre_websocket_event *event) {
   bool broken = event->kind == GYRE_WEBSOCKET_BROKEN;
   bool answered = websocket->times.closing_ns && !broken && gyre_websocket_unsent(websocket) == 0;
-  gyre_websocket_note_end(websocket, event->code, event->payload, event->length);
+  note_end(websocket, event->code, event->payload, event->length);
   gyre_websocket_close(websocket, event->code, event->payload, broken ? event->length : 0);
   if (websocket->connection) finish(websocket, !answered);
 }
@@ -262,7 +269,7 @@ void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const 
   end(websocket, &event);
 }
 
-void gyre_websocket_count_input(struct gyre_websocket *websocket) {
+static void count_input(struct gyre_websocket *websocket) {
   const struct gyre_http_connection *connection = websocket->connection;
   const struct gyre_bytes *input = connection ? connection->transport.input : NULL;
   gyre_http_budget_hold(&websocket->acceptor->capacity.input, &websocket->counted.input, input ? input->capacity : 0);
@@ -271,14 +278,14 @@ void gyre_websocket_count_input(struct gyre_websocket *websocket) {
 /* Many sockets with parts of long messages could fill the memory: closes those that keep sending;
  * silent ones end after their idle time. */
 static bool holds_too_much(struct gyre_websocket *websocket) {
-  gyre_websocket_count_input(websocket);
+  count_input(websocket);
   return websocket->input.held > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity.input);
 }
 
 static void release(struct gyre_websocket *websocket) {
   struct gyre_transport *transport = &websocket->connection->transport;
   gyre_transport_consume(transport, gyre_websocket_input_release(&websocket->input));
-  gyre_websocket_count_input(websocket);
+  count_input(websocket);
 }
 
 void gyre_websocket_taken(struct gyre_websocket *websocket) {
@@ -356,8 +363,135 @@ void gyre_websocket_receive(struct gyre_websocket *websocket) {
   }
 }
 
-void gyre_websocket_connection_init(struct gyre_websocket *websocket) {
+/* --- the protocol --- */
+
+static void tell(struct gyre_websocket *websocket) {
+  if (websocket->unread) gyre_websocket_wake(websocket, GYRE_WEBSOCKET_INPUT);
+  if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
+}
+
+static void readable(struct gyre_http_connection *connection) {
+  struct gyre_websocket *websocket = connection->own;
+  if (!websocket || connection->exchange) return; /* the handshake's request is not over */
+  VALUE self = websocket->self;
+  websocket->run.begun = true;
+  if (gyre_websocket_is_due(websocket)) { /* the session soon receives by itself */
+    gyre_websocket_start(websocket);
+    __builtin_prefetch((const void *)self);
+    __builtin_prefetch(&websocket->input);
+    return;
+  }
+  if (websocket->run.opened) gyre_websocket_receive(websocket);
+  tell(websocket);
+  RB_GC_GUARD(self);
+}
+
+static void room(struct gyre_http_connection *connection) {
+  struct gyre_websocket *websocket = connection->own;
+  if (websocket) have_room(websocket);
+}
+
+/* Pings a peer after half of its idle time, and closes after all of it. Silence does not count
+ * while the app leaves a message unread, or while answers fill the output. An event stream gets a
+ * comment after half of its idle time. */
+static void late(struct gyre_http_connection *connection) {
+  struct gyre_websocket *websocket = connection->own;
+  if (!websocket) return;
+  VALUE self = websocket->self;
+  int64_t now_ns = gyre_loop_now(gyre_websocket_loop(websocket));
+  if (websocket->unread || websocket->choked) {
+    websocket->times.heard_ns = now_ns;
+  } else {
+    gyre_websocket_receive(websocket);
+  }
+  bool open = websocket->connection && !websocket->times.closing_ns;
+  if (open && websocket->times.drain_ns && now_ns >= websocket->times.drain_ns) {
+    gyre_websocket_close(websocket, GYRE_WEBSOCKET_GOING_AWAY, "", 0);
+  } else if (gyre_http_is_over(websocket->times.closing_ns, websocket->limits.close_ns, now_ns) ||
+             gyre_http_is_over(websocket->times.blocked_ns, websocket->acceptor->limits.write_ns, now_ns) ||
+             (!websocket->events && gyre_http_is_over(websocket->times.heard_ns, websocket->limits.idle_ns, now_ns))) {
+    gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
+  } else if (open && websocket->pings.sent == websocket->pings.answered &&
+             gyre_http_is_over(websocket->times.heard_ns, gyre_websocket_half(websocket->limits.idle_ns), now_ns)) {
+    gyre_websocket_deflate_forget(&websocket->compression);
+    gyre_websocket_ping(websocket);
+  }
+  if (websocket->connection) schedule(websocket);
+  tell(websocket);
+  RB_GC_GUARD(self);
+}
+
+/* At the server's stop, ends the session's fiber at its wait, unless that wait is for this
+ * socket. */
+static void stop_session(struct gyre_websocket *websocket) {
+  if (!websocket->acceptor->draining || NIL_P(websocket->run.fiber) || websocket->run.fiber == rb_fiber_current() ||
+      gyre_websocket_waits(websocket, websocket->run.fiber))
+    return;
+  (void)gyre_http_cancel(websocket->acceptor->scheduler, websocket->run.fiber, "Gyre::Stop", "the server stops");
+}
+
+static void detached(struct gyre_http_connection *connection) {
+  struct gyre_websocket *websocket = connection->own;
+  if (!websocket) return;
+  connection->own = NULL;
+  websocket->connection = NULL;
+  websocket->unread = websocket->drained = false;
+  gyre_websocket_deflate_free(&websocket->compression);
+  count_input(websocket);
+  count_output(websocket);
+  gyre_deferred_cancel(&websocket->sending);
+  websocket->abandoned = connection->abandoned;
+  if (websocket->room && websocket->abandoned) websocket->room->watch.fd = -1;
+  if (websocket->room) gyre_loop_unwatch(gyre_websocket_loop(websocket), &websocket->room->watch);
+  note_end(websocket, GYRE_WEBSOCKET_ABNORMAL, "", 0);
+  for (long i = NIL_P(websocket->topics) ? 0 : RARRAY_LEN(websocket->topics); i-- > 0;)
+    rb_hash_delete(RARRAY_AREF(websocket->topics, i), websocket->self);
+  if (websocket->abandoned) { /* the fibers and their stacks are the parent's */
+    gyre_list_init(&websocket->waiters);
+    gyre_list_init(&websocket->run.starting.node);
+    websocket->run.busy = false;
+    websocket->run.told = true;
+  } else {
+    stop_session(websocket);
+    gyre_websocket_wake(websocket, ~0u);
+    if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
+  }
+  gyre_websocket_settle(websocket);
+}
+
+static bool free_own(struct gyre_http_connection *connection, bool gone) {
+  struct gyre_websocket *websocket = connection->own;
+  if (websocket) websocket->connection = NULL;
+  connection->own = NULL;
+  return true;
+}
+
+/* Spreads the ends, so that peers do not reconnect all at once. */
+static void drain(struct gyre_http_connection *connection) {
+  struct gyre_websocket *websocket = connection->own;
+  if (!websocket || websocket->times.closing_ns || websocket->times.drain_ns) return;
+  uint32_t step = connection->acceptor->counts.upgraded_drained++ % DRAIN_STEPS;
+  websocket->times.drain_ns = gyre_loop_now(gyre_websocket_loop(websocket)) + step * DRAIN_STEP_NS;
+  schedule(websocket);
+}
+
+static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
+  struct gyre_websocket *websocket = connection->own;
   gyre_list_init(&websocket->waiters);
   gyre_deferred_init(&websocket->sending, at_the_end);
   websocket->times.heard_ns = gyre_loop_now(gyre_websocket_loop(websocket));
+  gyre_list_init(&websocket->run.starting.node);
+  websocket->run.starting.run = gyre_websocket_start_due;
+  connection->state = GYRE_HTTP_BETWEEN;
+  gyre_http_connection_set_idle(connection, true);
+  schedule(websocket);
+  if (connection->acceptor->draining) drain(connection);
 }
+
+const struct gyre_http_protocol gyre_websocket_protocol = {.begin = begin,
+                                                           .readable = readable,
+                                                           .late = late,
+                                                           .drain = drain,
+                                                           .detached = detached,
+                                                           .free = free_own,
+                                                           .room = room};

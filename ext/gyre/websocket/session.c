@@ -46,8 +46,6 @@ VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
   return message;
 }
 
-static void start_posted(struct gyre_scheduler *scheduler, struct gyre_post *post);
-
 static VALUE begin(struct gyre_websocket *websocket) {
   websocket->run.busy = true;
   websocket->run.fiber = rb_fiber_current();
@@ -59,7 +57,7 @@ static VALUE take_due(struct gyre_scheduler *scheduler) {
   while (!gyre_list_empty(&scheduler->due_posts)) {
     struct gyre_post *post = GYRE_CONTAINER(scheduler->due_posts.next, struct gyre_post, node);
     struct gyre_websocket *websocket = GYRE_CONTAINER(post, struct gyre_websocket, run.starting);
-    if (post->run != start_posted) break;
+    if (post->run != gyre_websocket_start_due) break;
     gyre_list_remove(&post->node);
     if (gyre_websocket_is_due(websocket)) return begin(websocket);
   }
@@ -122,7 +120,7 @@ static VALUE spawn(VALUE self) {
 }
 
 /* Ends this socket alone if no fiber can be made. */
-static void start_posted(struct gyre_scheduler *scheduler, struct gyre_post *post) {
+void gyre_websocket_start_due(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   struct gyre_websocket *websocket = GYRE_CONTAINER(post, struct gyre_websocket, run.starting);
   if (!gyre_websocket_is_due(websocket)) return;
   VALUE self = websocket->self;
@@ -148,11 +146,6 @@ void gyre_websocket_settle(struct gyre_websocket *websocket) {
   gyre_list_remove(&websocket->run.starting.node); /* posted for output that drained just before the end */
   rb_hash_delete(websocket->acceptor->upgraded, websocket->self);
   if (!websocket->abandoned) gyre_http_acceptor_settle(websocket->acceptor);
-}
-
-void gyre_websocket_session_init(struct gyre_websocket *websocket) {
-  gyre_list_init(&websocket->run.starting.node);
-  websocket->run.starting.run = start_posted;
 }
 
 void gyre_init_websocket_session(VALUE class) {

@@ -1,5 +1,5 @@
 /* A WebSocket (RFC 6455) on an HTTP/1.1 connection or in an HTTP/2 stream (RFC 8441): a protocol of
- * http/connection.h, like HTTP/1 and HTTP/2 (protocol.c). An event stream is a WebSocket without
+ * http/connection.h, like HTTP/1 and HTTP/2 (connection.c). An event stream is a WebSocket without
  * frames. connection.c moves frames, session.c runs app code, socket.c has Ruby's methods
  * (lib/gyre/websocket.rb). Idle, it holds neither fiber nor buffer.
  *
@@ -104,20 +104,13 @@ static inline void gyre_websocket_start(struct gyre_websocket *websocket) {
 /* After half of its time a silent peer gets a ping. */
 static inline int64_t gyre_websocket_half(int64_t limit_ns) { return limit_ns < 0 ? limit_ns : limit_ns / 2; }
 
-extern const struct gyre_http_protocol gyre_websocket_protocol; /* protocol.c */
+extern const struct gyre_http_protocol gyre_websocket_protocol; /* connection.c */
 
 /* connection.c */
-void gyre_websocket_connection_init(struct gyre_websocket *websocket);
 void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes);
 bool gyre_websocket_waits(const struct gyre_websocket *websocket, VALUE fiber);
-/* Sets the connection's deadline to the socket's next one. */
-void gyre_websocket_schedule(struct gyre_websocket *websocket);
-/* Sets code and reason, once. */
-void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
 /* Receives until a message is whole (websocket->unread), no bytes are left, or it is over. */
 void gyre_websocket_receive(struct gyre_websocket *websocket);
-/* Called when the peer has taken output. */
-void gyre_websocket_have_room(struct gyre_websocket *websocket);
 /* Sends or queues a frame, unless it is over. */
 void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool compressed, const char *bytes,
                          size_t length);
@@ -134,9 +127,6 @@ void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const 
 /* Ends the socket without waiting for the peer. */
 void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code);
 void gyre_websocket_ping(struct gyre_websocket *websocket);
-/* Records buffers in the server's budgets. */
-void gyre_websocket_count_input(struct gyre_websocket *websocket);
-void gyre_websocket_count_output(struct gyre_websocket *websocket);
 void gyre_websocket_taken(struct gyre_websocket *websocket);
 static inline size_t gyre_websocket_unsent(const struct gyre_websocket *websocket) {
   return websocket->connection ? gyre_transport_unsent(&websocket->connection->transport) : 0;
@@ -149,7 +139,8 @@ bool gyre_websocket_is_due(const struct gyre_websocket *websocket);
 void gyre_websocket_settle(struct gyre_websocket *websocket);
 /* Takes the buffer's message as a String; nil if broken, which ends the socket. */
 VALUE gyre_websocket_take(struct gyre_websocket *websocket);
-void gyre_websocket_session_init(struct gyre_websocket *websocket);
+/* Starts the session's code if it is due. */
+void gyre_websocket_start_due(struct gyre_scheduler *scheduler, struct gyre_post *post);
 void gyre_init_websocket_session(VALUE class);
 
 void gyre_init_websocket_frames(void); /* frames.c */

@@ -1,6 +1,5 @@
 /* HTTP/1: requests one by one on a connection. connection.c collects heads on the loop's fiber;
- * request.c and response.c run in the handler's. The parser (parser.h, chunked.h, ahead.h) needs no
- * Ruby. */
+ * exchange.c runs in the handler's. The parser (parser.h, chunked.h, ahead.h) needs no Ruby. */
 #pragma once
 
 #include "http/exchange.h"
@@ -19,7 +18,7 @@ static inline struct gyre_http1_exchange *gyre_http1_of(struct gyre_http_exchang
   return GYRE_CONTAINER(exchange, struct gyre_http1_exchange, shared);
 }
 
-extern const struct gyre_http_exchange_operations gyre_http1_exchange_operations; /* request.c */
+extern const struct gyre_http_exchange_operations gyre_http1_exchange_operations; /* exchange.c */
 
 /* connection.c */
 /* Parses the transport's input to a complete or refused head (request->status); false if
@@ -34,12 +33,3 @@ bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_r
 void gyre_http1_idle(struct gyre_http_connection *connection);
 /* Continues the connection without a fiber. */
 void gyre_http1_go_on(struct gyre_http_connection *connection);
-
-/* response.c: for gyre_http1_exchange_operations. */
-void gyre_http1_begin_head(struct gyre_http_buffer *output, int status);
-void gyre_http1_end_head(struct gyre_http_response_head *head);
-void gyre_http1_send_head(VALUE self, const struct gyre_http_response_head *head);
-void gyre_http1_send_response(VALUE self, const struct gyre_http_response_head *head, VALUE body);
-void gyre_http1_send_body(VALUE self, VALUE string);
-uint64_t gyre_http1_send_file(VALUE self, VALUE io, int64_t offset, uint64_t length);
-void gyre_http1_finish_body(VALUE self);

@@ -1,5 +1,5 @@
 /* HTTP/2: an exchange per stream. connection.c moves frames (session.h, by libnghttp2) and checks
- * times on the loop's fiber; request.c and response.c run in handlers' fibers. */
+ * times on the loop's fiber; exchange.c runs in handlers' fibers. */
 #pragma once
 
 #include "http/exchange.h"
@@ -36,7 +36,7 @@ static inline struct gyre_http2_stream *gyre_http2_stream_of(const struct gyre_h
   return gyre_http2_of(exchange)->stream;
 }
 
-extern const struct gyre_http_exchange_operations gyre_http2_exchange_operations; /* request.c */
+extern const struct gyre_http_exchange_operations gyre_http2_exchange_operations; /* exchange.c */
 
 /* connection.c */
 /* Sends at the turn's end. */
@@ -58,11 +58,3 @@ extern const struct gyre_http_inner gyre_http2_tunnel;
 
 /* hijack.c: returns a socket for the app. */
 VALUE gyre_http2_hijack(VALUE self);
-
-/* response.c: for gyre_http2_exchange_operations. */
-void gyre_http2_end_head(struct gyre_http_response_head *head);
-void gyre_http2_send_head(VALUE self, const struct gyre_http_response_head *head);
-void gyre_http2_send_response(VALUE self, const struct gyre_http_response_head *head, VALUE body);
-void gyre_http2_send_body(VALUE self, VALUE string);
-uint64_t gyre_http2_send_file(VALUE self, VALUE io, int64_t offset, uint64_t length);
-void gyre_http2_finish_body(VALUE self);

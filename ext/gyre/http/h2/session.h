@@ -1,6 +1,6 @@
 /* Frames of one HTTP/2 connection (RFC 9113), by libnghttp2: bytes in and out, and streams with
  * head, body and response (for a client, head and `in` are the response's). connection.c moves
- * bytes; request.c and response.c use streams. No socket, clock or ruby.h. Only session.c calls
+ * bytes; exchange.c uses streams. No socket, clock or ruby.h. Only session.c calls
  * libnghttp2, never within its callbacks, which list changed streams for the caller.
  *
  *   bytes ─ receive ─► streams ─► changed ─► (head: run a handler; body, reset: wake it)
