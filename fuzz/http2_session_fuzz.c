@@ -268,8 +268,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   gyre_admission_init(&capacity.admission);
   now_ns = 1000;
   random_state = data[1];
-  if (gyre_http2_session_init(&session, &limits_of_kind[data[0] & SMALL ? 1 : 0], false, now_ns) < 0) abort();
-  session.capacity = &capacity;
+  if (gyre_http2_session_init(&session, &limits_of_kind[data[0] & SMALL ? 1 : 0], &capacity, false, now_ns) < 0)
+    abort();
   if (!(data[0] & NO_HELLO)) receive(hello, sizeof(hello) - 1);
   if (data[0] & BARE) {
     receive((const char *)data + 2, size - 2);

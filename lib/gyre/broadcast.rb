@@ -156,7 +156,7 @@ module Gyre
       def disconnect(as)
         topic = identity(as)
         Relay.send("disconnect", topic, nil, {}) if Relay.attached?
-        close_all(subscribers(topic))
+        disconnect_all(subscribers(topic))
       end
 
       # @param topic [String, Symbol, Array]
@@ -220,12 +220,6 @@ module Gyre
       def deliver(message, subscribers)
         reached = WebSocket.deliver_all(message, subscribers, elsewhere = [])
         reached + hand_out(message, elsewhere)
-      end
-
-      def close_all(subscribers)
-        elsewhere, here = subscribers.partition(&:foreign?)
-        here.each(&:disconnect)
-        here.size + disconnect_all(elsewhere)
       end
 
       def hand_out(message, subscribers) = in_their_threads(subscribers) { |some| WebSocket.deliver_all(message, some, []) }

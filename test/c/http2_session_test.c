@@ -42,6 +42,7 @@ struct app {
 };
 
 static struct gyre_http2_session session;
+static struct gyre_http_capacity capacity;
 static struct app apps[STREAMS];
 static uint32_t sent[STREAMS], received[STREAMS]; /* bytes of bodies, by the client */
 static bool sending[STREAMS];                     /* the client has not ended its request */
@@ -355,7 +356,7 @@ static void walk(void) {
   sound = draw(3) > 0;
   room_of_all = 65535; /* before the server's WINDOW_UPDATE */
   now_ns = 1000;
-  CHECK(gyre_http2_session_init(&session, &limits, false, now_ns) == 0);
+  CHECK(gyre_http2_session_init(&session, &limits, &capacity, false, now_ns) == 0);
   put(GYRE_HTTP2_PREFACE, GYRE_HTTP2_PREFACE_BYTES);
   put_frame(4, 0, 0, "", 0);
   for (int step = 0; step < STEPS; step++) {
@@ -378,6 +379,7 @@ static void walk(void) {
   if (draw(2)) deliver();
   if (draw(2)) changes();
   gyre_http2_session_free(&session); /* with and without streams that have owners */
+  CHECK(capacity.heads.used == 0 && capacity.input.used == 0 && capacity.output.used == 0);
 }
 
 /* --- what no walk meets --- */
@@ -393,7 +395,7 @@ ssize_t nghttp2_session_mem_send(nghttp2_session *nghttp2, const uint8_t **bytes
 
 static void test_sending_without_memory_breaks_the_session(void) {
   static char bytes[GYRE_HTTP2_SEND_ROOM];
-  CHECK(gyre_http2_session_init(&session, &limits, false, 0) == 0);
+  CHECK(gyre_http2_session_init(&session, &limits, &capacity, false, 0) == 0);
   out_of_memory = true;
   CHECK(gyre_http2_session_send(&session, bytes, sizeof(bytes), 0) == 0);
   out_of_memory = false;
@@ -406,7 +408,7 @@ static void test_a_method_that_is_no_token_is_not_passed_on(void) {
   struct gyre_http2_stream stream = {.session = &session};
   static const char *const fields[][2] = {{":method", "GET \x1b[2J\""}, {":scheme", "http"}, {":path", "/"}};
   session.limits = &limits;
-  session.capacity = NULL;
+  session.capacity = &capacity;
   for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
     gyre_http2_head_field(&stream, (const uint8_t *)fields[i][0], strlen(fields[i][0]), (const uint8_t *)fields[i][1],
                           strlen(fields[i][1]));

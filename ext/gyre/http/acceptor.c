@@ -26,18 +26,22 @@ static void acceptor_mark(void *opaque) {
   }
 }
 
-/* Leaves the loop alone: the scheduler may already be freed. */
-static void acceptor_free(void *opaque) {
-  struct gyre_http_acceptor *acceptor = opaque;
-  while (
-      !gyre_list_empty(&acceptor->exchanges.active)) { /* their handles are garbage too, and would mark the acceptor */
-    struct gyre_list *node = acceptor->exchanges.active.next;
+static void free_exchanges(struct gyre_list *exchanges) {
+  while (!gyre_list_empty(exchanges)) {
+    struct gyre_list *node = exchanges->next;
     gyre_list_remove(node);
     free(GYRE_CONTAINER(node, struct gyre_http_exchange, node));
   }
+}
+
+/* Leaves the loop alone: the scheduler may already be freed. */
+static void acceptor_free(void *opaque) {
+  struct gyre_http_acceptor *acceptor = opaque;
+  free_exchanges(&acceptor->exchanges.active); /* their handles are garbage too, and would mark the acceptor */
+  free_exchanges(&acceptor->exchanges.spare);
+  gyre_admission_forget(&acceptor->capacity.admission);
   while (!gyre_list_empty(&acceptor->connections))
     gyre_http_connection_discard(GYRE_CONTAINER(acceptor->connections.next, struct gyre_http_connection, node));
-  gyre_http_exchange_free_spare(acceptor);
   gyre_http_buffer_free(&acceptor->output);
   gyre_acceptor_free(&acceptor->net);
   free(acceptor->scratch);

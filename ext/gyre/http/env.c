@@ -127,10 +127,7 @@ static VALUE frozen(const char *bytes, struct gyre_http_slice part) { return rb_
 static VALUE methods[GYRE_HTTP_METHODS];
 static VALUE protocols[3], port_80, port_443, value_https, value_on;
 
-static VALUE value_of(const char *text) {
-  VALUE string = gyre_kept(rb_str_freeze(rb_str_new_cstr(text)));
-  return string;
-}
+static VALUE value_of(const char *text) { return gyre_kept(rb_str_freeze(rb_str_new_cstr(text))); }
 
 static VALUE method_of(const struct gyre_http_head *head, const char *bytes) {
   return head->method_number ? methods[head->method_number] : frozen(bytes, head->method);
@@ -142,7 +139,6 @@ static void set_server(VALUE env, const struct gyre_http_connection *connection,
   VALUE port = connection->https ? port_443 : port_80;
   rb_hash_aset(env, keys[ENV_SERVER_NAME], frozen(bytes, head->host));
   rb_hash_aset(env, keys[ENV_SERVER_PORT], head->port.length ? frozen(bytes, head->port) : port);
-  if (head->target_form == GYRE_HTTP_TARGET_ABSOLUTE) rb_hash_aset(env, keys[ENV_HOST], slice(bytes, head->authority));
 }
 
 VALUE gyre_http_remote_address(struct gyre_http_connection *connection) {
@@ -255,12 +251,11 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
   set_fields(env, head, bytes);
   if (known) {
     usual->misses = 0;
-    if (head->target_form == GYRE_HTTP_TARGET_ABSOLUTE)
-      rb_hash_aset(env, keys[ENV_HOST], slice(bytes, head->authority));
   } else {
     set_server(env, connection, head, bytes);
     learn_usual(usual, connection, head, bytes, env);
   }
+  if (head->target_form == GYRE_HTTP_TARGET_ABSOLUTE) rb_hash_aset(env, keys[ENV_HOST], slice(bytes, head->authority));
 
   if (head->minor_version == GYRE_HTTP_VERSION_2) rb_hash_delete(env, keys[ENV_HIJACK]);
   /* Ruby code runs below, with signal handlers: other requests may overwrite head and bytes. */
@@ -381,8 +376,7 @@ VALUE gyre_http_unpack_fields(VALUE packed) {
 }
 
 static VALUE constant(const char *text) {
-  VALUE string = gyre_kept(rb_enc_interned_str(text, (long)strlen(text), rb_usascii_encoding()));
-  return string;
+  return gyre_kept(rb_enc_interned_str(text, (long)strlen(text), rb_usascii_encoding()));
 }
 
 void gyre_init_http_env(void) {

@@ -226,15 +226,6 @@ void gyre_http_exchange_free(struct gyre_http_exchange *exchange) {
   }
 }
 
-void gyre_http_exchange_free_spare(struct gyre_http_acceptor *acceptor) {
-  while (!gyre_list_empty(&acceptor->exchanges.spare)) {
-    struct gyre_http_exchange *exchange =
-        GYRE_CONTAINER(acceptor->exchanges.spare.next, struct gyre_http_exchange, node);
-    gyre_list_remove(&exchange->node);
-    free(exchange);
-  }
-}
-
 /* --- calls from other threads (lib/gyre/http/thread_calls.rb) --- */
 
 bool gyre_http_exchange_is_outside(VALUE self) {

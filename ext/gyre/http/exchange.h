@@ -43,7 +43,7 @@ struct gyre_http_exchange_operations {
 
   VALUE (*next_request)(VALUE self); /* after the first */
   VALUE (*read_body)(VALUE self, size_t most);
-  /* Returns the connection for another protocol; NULL without memory. */
+  /* Returns the connection for another protocol, NULL without memory; NULL: the exchange's own. */
   struct gyre_http_connection *(*upgrade)(struct gyre_http_exchange *exchange);
   VALUE (*hijack)(struct gyre_http_exchange *exchange);
   void (*close)(struct gyre_http_exchange *exchange, bool reset);
@@ -129,7 +129,6 @@ void gyre_http_exchange_free(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_measure(struct gyre_http_exchange *exchange);
 /* Sets the size of exchanges for this version. */
 void gyre_http_exchange_reserve(const struct gyre_http_exchange_operations *operations);
-void gyre_http_exchange_free_spare(struct gyre_http_acceptor *acceptor);
 /* Frees its place; the rest does not count as a running request. */
 void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange);
 /* Begins a wait for the client, with this much unsent memory. Gives up a complete response's place,

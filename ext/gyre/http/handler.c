@@ -99,8 +99,8 @@ static VALUE ask(VALUE argument) {
 /* Never waits, as it runs on the loop's fiber. After a reported error the request queues. */
 bool gyre_http_is_exempt(struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request) {
   if (!RTEST(acceptor->exempt)) return false;
-  const struct gyre_http_slice method = request->head->method, path = request->head->path;
-  uint8_t number = gyre_http_method_number(request->bytes + method.offset, method.length);
+  const struct gyre_http_slice path = request->head->path;
+  uint8_t number = request->head->method_number;
   if (number != GYRE_HTTP_METHOD_GET && number != GYRE_HTTP_METHOD_HEAD) return false;
   struct asking asking = {acceptor->exempt, request->bytes + path.offset, (long)path.length};
   int state = 0;

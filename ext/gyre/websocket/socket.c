@@ -6,7 +6,6 @@
 #include <ruby/encoding.h>
 
 static VALUE closed_error;
-static ID id_error;
 
 static void websocket_mark(void *opaque) {
   const struct gyre_websocket *websocket = opaque;
@@ -229,9 +228,6 @@ static VALUE websocket_leave(VALUE self, VALUE topic) {
   return Qnil;
 }
 
-/* True in another thread than the loop's. */
-static VALUE websocket_foreign_p(VALUE self) { return is_outside(self) ? Qtrue : Qfalse; }
-
 static VALUE websocket_stopping_p(VALUE self) { return websocket_get(self)->acceptor->draining ? Qtrue : Qfalse; }
 
 static VALUE websocket_thread_calls(VALUE self) { return websocket_get(self)->acceptor->thread_calls.object; }
@@ -307,7 +303,7 @@ static VALUE websocket_interrupt_reader(VALUE self, VALUE fiber, VALUE exception
 
 /* Writes to the server's log. */
 static VALUE websocket_error(VALUE self, VALUE message) {
-  return rb_funcall(websocket_get(self)->acceptor->handler, id_error, 1, message);
+  return rb_funcall(websocket_get(self)->acceptor->handler, rb_intern("error"), 1, message);
 }
 
 static int64_t duration_of(VALUE limits, const char *name) {
@@ -356,7 +352,8 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
   websocket->acceptor = handshake->connection->acceptor;
   rb_hash_aset(websocket->acceptor->upgraded, self, Qtrue);
   gyre_http_exchange_leave_place(handshake);
-  struct gyre_http_connection *connection = handshake->operations->upgrade(handshake);
+  struct gyre_http_connection *connection =
+      handshake->operations->upgrade ? handshake->operations->upgrade(handshake) : handshake->connection;
   if (!connection) {
     rb_hash_delete(websocket->acceptor->upgraded, self);
     rb_memerror();
@@ -370,11 +367,8 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
 
 void gyre_init_websocket(void) {
   gyre_init_websocket_frames();
-  id_error = rb_intern("error");
   VALUE class = rb_define_class_under(gyre_mGyre, "WebSocket", rb_cObject);
   closed_error = rb_define_class_under(class, "ClosedError", rb_eIOError);
-  rb_gc_register_mark_object(class);
-  rb_gc_register_mark_object(closed_error);
   rb_undef_alloc_func(class);
   gyre_init_websocket_session(class);
 #ifdef GYRE_HAVE_ZLIB
@@ -396,7 +390,6 @@ void gyre_init_websocket(void) {
   rb_define_method(class, "offer", websocket_offer, 1);
   rb_define_method(class, "join", websocket_join, 1);
   rb_define_method(class, "leave", websocket_leave, 1);
-  rb_define_method(class, "foreign?", websocket_foreign_p, 0);
   rb_define_method(class, "stopping?", websocket_stopping_p, 0);
   rb_define_method(class, "thread_calls", websocket_thread_calls, 0);
   rb_define_method(class, "interrupt", websocket_interrupt, 1);

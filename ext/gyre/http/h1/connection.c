@@ -50,10 +50,10 @@ static size_t partial_bytes(const struct gyre_http_limits *limits) {
 }
 
 /* Frees connection->own, with its budget and place in the queue. */
-static void release(struct gyre_http_connection *connection, bool gone) {
+static void release(struct gyre_http_connection *connection) {
   struct gyre_http_capacity *capacity = &connection->acceptor->capacity;
   struct waiting *waiting = connection->phase == PLACE ? connection->own : NULL;
-  if (waiting && !gone) gyre_admission_withdraw(&capacity->admission, &waiting->waiter);
+  if (waiting) gyre_admission_withdraw(&capacity->admission, &waiting->waiter);
   if (connection->own) {
     gyre_http_budget_hold(connection->phase == BODY ? &capacity->input : &capacity->heads, connection->own, 0);
     free(connection->own);
@@ -63,17 +63,17 @@ static void release(struct gyre_http_connection *connection, bool gone) {
 }
 
 void gyre_http1_release_partial(struct gyre_http_connection *connection) {
-  if (connection->phase < BODY) release(connection, false);
+  if (connection->phase < BODY) release(connection);
 }
 
 static void detached(struct gyre_http_connection *connection) {
   const struct waiting *waiting = connection->phase == PLACE ? connection->own : NULL;
   if (waiting && waiting->verdict == START) gyre_admission_leave(&connection->acceptor->capacity.admission);
-  release(connection, false);
+  release(connection);
 }
 
 static bool free_own(struct gyre_http_connection *connection, bool gone) {
-  release(connection, gone);
+  release(connection);
   return true;
 }
 
@@ -131,7 +131,7 @@ bool gyre_http1_parse(struct gyre_http_connection *connection, struct gyre_http_
 
 /* Parses a waiting request's head again. Returns false if the connection is closed. */
 static bool parse_again(struct gyre_http_connection *connection, struct gyre_http_request *request) {
-  release(connection, false);
+  release(connection);
   if (gyre_http1_parse(connection, request)) return true;
   gyre_http_connection_end(connection, true); /* cannot happen: the head was whole */
   return false;
@@ -245,7 +245,7 @@ static bool body_fits(struct gyre_http_connection *connection, struct awaiting *
 
 /* Makes the request wait, without its parsed head. */
 static void hold(struct gyre_http_connection *connection, enum phase phase, void *own) {
-  release(connection, false);
+  release(connection);
   connection->own = own;
   connection->phase = phase;
   connection->state = GYRE_HTTP_BETWEEN;

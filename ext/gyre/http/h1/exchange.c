@@ -577,8 +577,6 @@ static VALUE hijack(struct gyre_http_exchange *exchange) {
   return socket;
 }
 
-static struct gyre_http_connection *upgrade(struct gyre_http_exchange *exchange) { return exchange->connection; }
-
 static void close_connection(struct gyre_http_exchange *exchange, bool reset) {
   gyre_http_connection_close(exchange->connection, reset);
 }
@@ -610,7 +608,6 @@ const struct gyre_http_exchange_operations gyre_http1_exchange_operations = {
     .is_reset = is_reset,
     .next_request = next_request,
     .read_body = read_body,
-    .upgrade = upgrade,
     .hijack = hijack,
     .close = close_connection,
     .begin_head = begin_head,

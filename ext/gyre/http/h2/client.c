@@ -294,8 +294,8 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   client->entry = (struct gyre_client){.forks = gyre_forks, .self = self, .closing = on_closing, .forked = on_fork};
   gyre_list_init(&client->entry.node);
   gyre_deferred_init(&client->sending, at_the_end);
-  if (gyre_http2_session_init(&client->session, &client->limits, true, now_of(client)) < 0) rb_memerror();
-  client->session.capacity = &client->capacity;
+  if (gyre_http2_session_init(&client->session, &client->limits, &client->capacity, true, now_of(client)) < 0)
+    rb_memerror();
   client->transport_object = transport;
   client->state = GYRE_HTTP2_CLIENT_OPEN;
   return self;

@@ -503,13 +503,13 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_http2_connection *http2 = calloc(1, sizeof(*http2));
   int64_t now_ns = gyre_loop_coarse_now(gyre_http_loop(connection));
-  if (!http2 || gyre_http2_session_init(&http2->session, &acceptor->limits.http2, false, now_ns) < 0) {
+  if (!http2 ||
+      gyre_http2_session_init(&http2->session, &acceptor->limits.http2, &acceptor->capacity, false, now_ns) < 0) {
     free(http2);
     gyre_http_connection_end(connection, true);
     return;
   }
   http2->connection = connection;
-  http2->session.capacity = &acceptor->capacity;
   http2->room.fd = -1;
   http2->room.ready = on_room;
   http2->began_ns = http2->idle_ns = now_ns;
@@ -554,7 +554,6 @@ static bool free_own(struct gyre_http_connection *connection, bool gone) {
   struct gyre_http2_connection *http2 = connection->own;
   if (!http2) return true;
   if (!gone && (http2->running || http2->entered)) return false;
-  if (gone) http2->session.capacity = NULL;
   gyre_http2_session_free(&http2->session);
   free(http2);
   connection->own = NULL;

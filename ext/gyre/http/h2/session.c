@@ -79,7 +79,6 @@ static size_t block_bytes(const struct gyre_http2_block *block) {
 /* Updates the budgets of input and output. */
 static void count_bytes(struct gyre_http2_stream *stream) {
   struct gyre_http_capacity *capacity = stream->session->capacity;
-  if (!capacity) return;
   size_t input = (stream->in.bytes ? stream->in.bytes->capacity : 0) + block_bytes(&stream->trailers);
   gyre_http_budget_hold(&capacity->input, &stream->in.counted, input);
   gyre_http_budget_hold(&capacity->output, &stream->out.counted, stream->out.bytes ? stream->out.bytes->capacity : 0);
@@ -88,7 +87,7 @@ static void count_bytes(struct gyre_http2_stream *stream) {
 static void free_stream(struct gyre_http2_stream *stream) {
   gyre_list_remove(&stream->node);
   gyre_list_remove(&stream->changed);
-  if (stream->session->capacity) gyre_admission_withdraw(&stream->session->capacity->admission, &stream->waiter);
+  gyre_admission_withdraw(&stream->session->capacity->admission, &stream->waiter);
   gyre_http2_stream_uncount_head(stream);
   gyre_http2_stream_await(stream, false);
   stream->session->stream_count--;
@@ -132,8 +131,7 @@ static void drop_input(struct gyre_http2_stream *stream) {
 }
 
 void gyre_http2_stream_uncount_head(struct gyre_http2_stream *stream) {
-  struct gyre_http_capacity *capacity = stream->session->capacity;
-  if (capacity) gyre_http_budget_hold(&capacity->heads, &stream->counted, 0);
+  gyre_http_budget_hold(&stream->session->capacity->heads, &stream->counted, 0);
 }
 
 size_t gyre_http2_stream_head_bytes(const struct gyre_http2_stream *stream) {
@@ -144,7 +142,6 @@ size_t gyre_http2_stream_head_bytes(const struct gyre_http2_stream *stream) {
 bool gyre_http2_stream_count_head(struct gyre_http2_stream *stream) {
   struct gyre_http_capacity *capacity = stream->session->capacity;
   size_t bytes = gyre_http2_stream_head_bytes(stream);
-  if (!capacity) return true;
   gyre_http_budget_hold(&capacity->heads, &stream->counted, bytes);
   return !bytes || !gyre_http_budget_is_over(&capacity->heads);
 }
@@ -561,9 +558,10 @@ static int submit_settings(struct gyre_http2_session *session) {
   return error;
 }
 
-int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, bool client,
-                            int64_t now_ns) {
+int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
+                            struct gyre_http_capacity *capacity, bool client, int64_t now_ns) {
   *session = (struct gyre_http2_session){.limits = limits,
+                                         .capacity = capacity,
                                          .now_ns = now_ns,
                                          .client = client,
                                          .frame.left = client ? 0 : GYRE_HTTP2_PREFACE_BYTES,

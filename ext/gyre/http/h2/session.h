@@ -100,7 +100,7 @@ struct gyre_http2_allowance {
 struct gyre_http2_session {
   struct nghttp2_session *nghttp2;
   const struct gyre_http2_limits *limits;
-  struct gyre_http_capacity *capacity; /* places and budgets of streams; or NULL */
+  struct gyre_http_capacity *capacity; /* places and budgets of streams */
   struct gyre_list streams, changed;
   uint32_t awaited_count; /* streams with awaited bodies */
   uint32_t stream_count;  /* number of `streams`, including closed ones with an owner */
@@ -149,10 +149,9 @@ void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends);
 void gyre_http2_head_conclude_response(struct gyre_http2_stream *stream, bool ends);
 void gyre_http2_block_free(struct gyre_http2_block *block);
 
-/* Queues the preface; the caller keeps `limits`, and a client's sets `capacity` before the first
- * request. Returns 0 or -ENOMEM. */
-int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, bool client,
-                            int64_t now_ns);
+/* Queues the preface; the caller keeps `limits` and `capacity`. Returns 0 or -ENOMEM. */
+int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
+                            struct gyre_http_capacity *capacity, bool client, int64_t now_ns);
 /* Frees all streams, even with owners. */
 void gyre_http2_session_free(struct gyre_http2_session *session);
 
