@@ -100,7 +100,7 @@ namespace :fuzz do
     heads.each_with_index do |bytes, index|
       (0..3).each { |limits| File.binwrite(File.join(inputs, "case-#{index}-#{limits}"), [limits, 20].pack("CC") + bytes) }
     end
-    sources = %w[reply parser fields target].map { |name| "ext/gyre/http/h1/#{name}.c" } + ["ext/gyre/http/head.c"]
+    sources = %w[reply parser fields].map { |name| "ext/gyre/http/h1/#{name}.c" } + ["ext/gyre/http/head.c"]
     GyreFuzz.run("http1_reply_fuzz", sources, inputs, GyreFuzz.seconds)
   end
 

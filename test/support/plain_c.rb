@@ -15,7 +15,7 @@ module GyreTest
     # Each program's sources; in test/c there may be headers beside them.
     PROGRAMS = {
       "http1_parser_test" => %w[test/c/http1_exercise.c] +
-                             %w[head h1/parser h1/fields h1/target h1/chunked].map { |name| "ext/gyre/http/#{name}.c" },
+                             %w[head h1/parser h1/fields h1/chunked].map { |name| "ext/gyre/http/#{name}.c" },
       "log_ingest_test" => %w[test/c/log_exercise.c] +
                            %w[crc32 decoder frame hub line record session sink syslog
                               time].map { |name| "ext/gyre/log/log_#{name}.c" },

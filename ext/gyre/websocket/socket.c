@@ -125,11 +125,8 @@ static VALUE websocket_write(VALUE self, VALUE message) {
   struct gyre_websocket *websocket = websocket_get(self);
   StringValue(message);
   unsigned opcode = opcode_of(message);
+  if (gyre_clock_is_due(websocket->acceptor->scheduler)) gyre_yield_if_due(websocket->acceptor->scheduler);
   check_open(websocket);
-  if (gyre_clock_is_due(websocket->acceptor->scheduler)) {
-    gyre_yield_if_due(websocket->acceptor->scheduler);
-    check_open(websocket);
-  }
   long length = RSTRING_LEN(message);
   VALUE payload = deflated(&websocket->compression, message);
   gyre_websocket_send(websocket, opcode, payload != message, RSTRING_PTR(payload), (size_t)RSTRING_LEN(payload));
@@ -243,9 +240,8 @@ static VALUE websocket_ping(VALUE self, VALUE timeout) {
   uint32_t number = websocket->pings.sent;
   while (websocket->connection && (int32_t)(websocket->pings.answered - number) < 0) {
     int64_t left_ns = timeout_ns < 0 ? -1 : until_ns - gyre_loop_now(loop);
-    if (timeout_ns >= 0 && (left_ns <= 0 || !wait_for(self, GYRE_WEBSOCKET_PONGS, left_ns)))
+    if ((timeout_ns >= 0 && left_ns <= 0) || !wait_for(self, GYRE_WEBSOCKET_PONGS, left_ns))
       rb_raise(rb_path2class("Gyre::TimeoutError"), "no pong came in time");
-    if (timeout_ns < 0) wait_for(self, GYRE_WEBSOCKET_PONGS, -1);
   }
   if (!websocket->connection) raise_closed(websocket);
   return DBL2NUM((double)(gyre_loop_now(loop) - from_ns) / 1e9);

@@ -3,7 +3,6 @@
  *
  *   IDLE ─► HEAD ─► (BODY) ─► (PLACE) ─► the connection is SERVING, and then IDLE again, or HEAD: pipelined
  */
-#include "http/h1/ahead.h"
 #include "http/h1/fields.h"
 #include "http/h1/h1.h"
 
@@ -28,10 +27,18 @@ struct partial {
   struct gyre_http_field fields[]; /* limits.header_count */
 };
 
+/* How much of a request's body has come (RFC 9112, section 6), before it takes a place. Its bytes
+ * stay undecoded; none is scanned twice. */
+struct ahead {
+  size_t needed, trailers_most, scanned;
+  bool chunked, data_over;
+  struct gyre_http1_chunked chunks;
+};
+
 /* A whole head in the transport's input, without its body. */
 struct awaiting {
   uint32_t counted; /* bytes, in the budget of input */
-  struct gyre_http1_ahead ahead;
+  struct ahead ahead;
   size_t head_length;
   int64_t since_ns; /* when the head was complete */
 };
@@ -170,21 +177,50 @@ static bool refuse(struct gyre_http_request *request, const char *reason) {
   return false;
 }
 
-static void begin_ahead(const struct gyre_http_connection *connection, struct gyre_http1_ahead *ahead,
-                        const struct gyre_http_request *request) {
+static struct ahead begin_ahead(const struct gyre_http_connection *connection, const struct gyre_http_head *head) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
-  gyre_http1_ahead_begin(ahead, request->head, limits->body_ahead, limits->trailers.header_bytes);
+  struct ahead ahead = {.needed = limits->body_ahead, .trailers_most = limits->trailers.header_bytes};
+  ahead.chunked = (head->flags & GYRE_HTTP_HEAD_CHUNKED) != 0;
+  if (ahead.chunked) gyre_http1_chunked_reset(&ahead.chunks);
+  if (!ahead.chunked && head->content_length < (int64_t)ahead.needed)
+    ahead.needed = head->content_length > 0 ? (size_t)head->content_length : 0;
+  return ahead;
+}
+
+/* Finds the empty line. Leaves too many fields to later reads, which refuse them. */
+static bool trailers_are_there(const struct ahead *ahead, const char *bytes, size_t length) {
+  if (length > ahead->trailers_most || (length >= 2 && memcmp(bytes, "\r\n", 2) == 0)) return true;
+  for (const char *end = bytes + length; (bytes = memchr(bytes, '\n', (size_t)(end - bytes))); bytes++) {
+    if (end - bytes >= 3 && memcmp(bytes, "\n\r\n", 3) == 0) return true;
+  }
+  return false;
+}
+
+/* True if the whole body, enough of it, or an error has come. */
+static bool is_there(struct ahead *ahead, const char *bytes, size_t length) {
+  if (length >= ahead->needed) return true;
+  if (!ahead->chunked) return false;
+  while (!ahead->data_over) {
+    const char *data;
+    size_t consumed = 0, data_length;
+    int result = gyre_http1_chunked_step(&ahead->chunks, bytes + ahead->scanned, length - ahead->scanned, &consumed,
+                                         &data, &data_length);
+    ahead->scanned += consumed;
+    if (result == GYRE_HTTP1_CHUNKED_MORE) return false;
+    if (result < 0) return true; /* the app will meet the error */
+    ahead->data_over = result == GYRE_HTTP1_CHUNKED_TRAILERS;
+  }
+  return trailers_are_there(ahead, bytes + ahead->scanned, length - ahead->scanned);
 }
 
 /* True if the request waits for its body before it takes a limited place. Refuses a body over the
  * limit. */
 static bool lacks_body(const struct gyre_http_connection *connection, const struct gyre_http_request *request) {
   const struct gyre_http_head *head = request->head;
-  struct gyre_http1_ahead ahead;
+  struct ahead ahead = begin_ahead(connection, head);
   if (head->content_length > connection->acceptor->limits.body_bytes) return false;
   if (!(head->flags & GYRE_HTTP_HEAD_CHUNKED) && head->content_length <= 0) return false;
-  begin_ahead(connection, &ahead, request);
-  return !gyre_http1_ahead_is_there(&ahead, request->bytes + request->length, request->came);
+  return !is_there(&ahead, request->bytes + request->length, request->came);
 }
 
 bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_request *request) {
@@ -256,7 +292,7 @@ static void hold(struct gyre_http_connection *connection, enum phase phase, void
 static bool await_body(struct gyre_http_connection *connection, struct gyre_http_request *request) {
   struct awaiting *body = calloc(1, sizeof(*body));
   if (!body) return refuse(request, "no memory for this request");
-  begin_ahead(connection, &body->ahead, request);
+  body->ahead = begin_ahead(connection, request->head);
   body->head_length = request->length;
   body->since_ns = gyre_loop_coarse_now(gyre_http_loop(connection));
   if (!body_fits(connection, body) || !send_continue(connection, request)) {
@@ -319,8 +355,7 @@ static void read_ahead(struct gyre_http_connection *connection) {
       return;
     }
     const char *bytes = gyre_transport_input(&connection->transport) + body->head_length;
-    if (gyre_http1_ahead_is_there(&body->ahead, bytes,
-                                  gyre_transport_available(&connection->transport) - body->head_length)) {
+    if (is_there(&body->ahead, bytes, gyre_transport_available(&connection->transport) - body->head_length)) {
       end_body(connection, 0, NULL);
       return;
     }

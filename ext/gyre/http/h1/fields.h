@@ -53,6 +53,3 @@ int gyre_http1_refuse(struct gyre_http_head *head, uint16_t status, const char *
 int gyre_http1_read_content_length(struct gyre_http_head *head, const char *value, size_t length);
 int gyre_http1_read_transfer_encoding(struct gyre_http_head *head, const char *value, size_t length);
 void gyre_http1_read_connection(struct gyre_http_head *head, const char *value, size_t length);
-
-/* target.c: sets path, query and authority of head->target. Returns 0, or -1 for a refusal. */
-int gyre_http1_target_parse(struct gyre_http_head *head, const char *bytes);

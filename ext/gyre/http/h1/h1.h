@@ -1,5 +1,5 @@
 /* HTTP/1: requests one by one on a connection. connection.c collects heads on the loop's fiber;
- * exchange.c runs in the handler's. The parser (parser.h, chunked.h, ahead.h) needs no Ruby. */
+ * exchange.c runs in the handler's. The parser (parser.h, chunked.h) needs no Ruby. */
 #pragma once
 
 #include "http/exchange.h"

@@ -102,38 +102,29 @@ module Gyre
         def self.with(descriptor, bytes) = for_fd(descriptor).tap { |socket| socket.ungetbyte(bytes) }
 
         def sysread(length, buffer = nil)
-          buffered { super }
-        rescue Buffered
-          readpartial(length, buffer)
+          super
+        rescue IOError => error
+          take(error, length, 0, buffer)
         end
 
         def recv(length, flags = 0, buffer = nil)
-          buffered { buffer ? super : super(length, flags) }
-        rescue Buffered
-          take(length, flags, buffer)
+          buffer ? super : super(length, flags)
+        rescue IOError => error
+          take(error, length, flags, buffer)
         end
 
         def recv_nonblock(length, flags = 0, buffer = nil, exception: true)
-          buffered { super }
-        rescue Buffered
-          take(length, flags, buffer)
+          super
+        rescue IOError => error
+          take(error, length, flags, buffer)
         end
-
-        # Ruby's refusal; other IOErrors have another class.
-        class Buffered < IOError; end
 
         private
 
-        def buffered
-          yield
-        rescue IOError => error
-          raise unless error.message.end_with?("for buffered IO")
+        # After Ruby's refusal. Does not wait, as bytes are present.
+        def take(error, length, flags, buffer)
+          raise error unless error.message.end_with?("for buffered IO")
 
-          raise Buffered
-        end
-
-        # Does not wait, as bytes are present.
-        def take(length, flags, buffer = nil)
           bytes = readpartial(length)
           ungetbyte(bytes) if flags.anybits?(MSG_PEEK)
           buffer ? buffer.replace(bytes) : bytes
