@@ -1,15 +1,20 @@
 /* A WebSocket as a protocol (http/connection.h): moves frames, answers pings and closes, handles
- * deadlines, drains at the server's stop. Runs on the loop's fiber, runs no app code, never
- * waits. */
+ * deadlines, drains at the server's stop; runs on the loop's fiber and never waits. Runs the app's
+ * code in one fiber at a time, so that a socket's messages stay in order. A session that reads by
+ * itself has its fiber until it returns; any other has one only while its code runs. Sockets that
+ * are due in the same turn share one until their code waits. */
 #include "websocket/websocket.h"
 
 #include <errno.h>
+#include <ruby/encoding.h>
 #include <stdlib.h>
 
 #define COPY_BYTES_LIMIT 1024          /* longest payload copied behind its head */
 #define CONTROLS_AT_ONCE 64            /* control frames answered in a turn */
 #define DRAIN_STEP_NS INT64_C(1000000) /* time between two sockets' ends at the server's stop */
 #define DRAIN_STEPS 5000
+
+static VALUE session, on_open, on_drained, on_close;
 
 void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes) {
   GYRE_EACH(struct gyre_websocket_waiter, waiter, &websocket->waiters, node) {
@@ -49,7 +54,8 @@ static void finish(struct gyre_websocket *websocket, bool linger) {
   }
 }
 
-void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code) {
+/* Ends the socket without waiting for the peer. */
+static void cut(struct gyre_websocket *websocket, unsigned code) {
   if (!websocket->connection) return;
   note_end(websocket, code, "", 0);
   finish(websocket, false);
@@ -96,7 +102,7 @@ static void wait_for_room(struct gyre_websocket *websocket) {
     if (room && room->watch.fd >= 0 && room->watch.interest == wants) return;
     if (room) gyre_loop_unwatch(loop, &room->watch);
     if (!room || gyre_loop_watch(loop, &room->watch, transport->fd, wants) < 0) {
-      gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
+      cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
       return;
     }
   }
@@ -116,7 +122,7 @@ static void flush(struct gyre_websocket *websocket) {
   if (error == -EAGAIN || (error == 0 && gyre_websocket_unsent(websocket) > 0)) { /* 0: a stream holds the rest */
     wait_for_room(websocket);
   } else if (error < 0) {
-    gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
+    cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
   }
   if (!websocket->connection) return;
   count_output(websocket);
@@ -180,7 +186,7 @@ static void send_pieces(struct gyre_websocket *websocket, struct iovec head, str
   int error = sent < 0 ? (int)sent : queue(transport, &head, &left);
   if (error == 0) error = queue(transport, &payload, &left);
   if (error < 0) {
-    gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
+    cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
   } else if (gyre_transport_unsent(transport) > 0) {
     count_output(websocket);
     if (!websocket->room || websocket->room->watch.fd < 0) gyre_loop_defer(loop, &websocket->sending);
@@ -207,7 +213,7 @@ bool gyre_websocket_keeps_up(struct gyre_websocket *websocket) {
   bool slow = websocket->times.blocked_ns && gyre_websocket_is_crowded(websocket);
   if (!slow && gyre_websocket_unsent(websocket) <= websocket->limits.backlog_bytes) return true;
   websocket->acceptor->statistics.slow_sockets++;
-  gyre_websocket_cut(websocket, GYRE_WEBSOCKET_TRY_LATER);
+  cut(websocket, GYRE_WEBSOCKET_TRY_LATER);
   return false;
 }
 
@@ -263,7 +269,8 @@ static void end(struct gyre_websocket *websocket, const struct gyre_websocket_ev
   if (websocket->connection) finish(websocket, !answered);
 }
 
-void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const char *reason) {
+/* Ends the socket for the peer's fault, and tells the peer. */
+static void fail(struct gyre_websocket *websocket, unsigned code, const char *reason) {
   struct gyre_websocket_event event = {
       .kind = GYRE_WEBSOCKET_BROKEN, .code = (uint16_t)code, .payload = reason, .length = (uint32_t)strlen(reason)};
   end(websocket, &event);
@@ -341,7 +348,7 @@ static void watch_for_end(struct gyre_websocket *websocket) {
     while (count > 0 && connection->readable && !gyre_http_connection_gives_way(connection, &receptions))
       count = gyre_http_connection_receive(connection, &bytes);
   }
-  if (count <= 0 && count != -EAGAIN) gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
+  if (count <= 0 && count != -EAGAIN) cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
 }
 
 void gyre_websocket_receive(struct gyre_websocket *websocket) {
@@ -354,20 +361,164 @@ void gyre_websocket_receive(struct gyre_websocket *websocket) {
     ssize_t count = gyre_http_connection_fill(connection);
     if (count == -EAGAIN) return;
     if (count <= 0) {
-      gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
+      cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
     } else {
       websocket->times.heard_ns = gyre_loop_coarse_now(gyre_websocket_loop(websocket));
-      if (holds_too_much(websocket))
-        gyre_websocket_fail(websocket, GYRE_WEBSOCKET_TRY_LATER, "the server holds too much");
+      if (holds_too_much(websocket)) fail(websocket, GYRE_WEBSOCKET_TRY_LATER, "the server holds too much");
     }
   }
+}
+
+/* --- the app's code --- */
+
+static bool is_due(const struct gyre_websocket *websocket) {
+  if (websocket->run.busy || websocket->run.told || !websocket->run.begun) return false;
+  if (!websocket->run.opened) return websocket->connection;
+  if (!websocket->connection) return websocket->run.wants & GYRE_WEBSOCKET_WANTS_CLOSE;
+  return websocket->run.wants && (websocket->unread || websocket->drained || websocket->connection->readable);
+}
+
+/* Releases the Ruby object once nothing is left to do. */
+static void settle(struct gyre_websocket *websocket) {
+  if (websocket->connection || websocket->run.busy || is_due(websocket)) return;
+  gyre_list_remove(&websocket->run.starting.node); /* posted for output that drained just before the end */
+  rb_hash_delete(websocket->acceptor->upgraded, websocket->self);
+  if (!websocket->abandoned) gyre_http_acceptor_settle(websocket->acceptor);
+}
+
+/* Returns the message; sets `fault` to zero or the negative close code. */
+static VALUE inflate_message(struct gyre_websocket *websocket, const char *bytes, rb_encoding *encoding, int *fault) {
+  struct gyre_websocket_inflation inflation = {.left = websocket->limits.message_bytes,
+                                               .text = encoding == rb_utf8_encoding()};
+  VALUE message = rb_enc_str_new(NULL, 0, encoding);
+  char *lent = gyre_lent_plain();
+  *fault = -GYRE_WEBSOCKET_SERVER_ERROR;
+  if (!lent || !gyre_websocket_inflate_begin(&inflation, &websocket->compression, bytes, websocket->input.held))
+    return message;
+  while ((*fault = gyre_websocket_inflate(&inflation, lent, GYRE_LENT_BYTES)) > 0) rb_str_cat(message, lent, *fault);
+  return message;
+}
+
+VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
+  const struct gyre_bytes *input = websocket->connection->transport.input;
+  const char *bytes = input ? input->bytes + input->offset + websocket->input.start : "";
+  bool text = websocket->input.opcode == GYRE_WEBSOCKET_TEXT;
+  rb_encoding *encoding = text ? rb_utf8_encoding() : rb_ascii8bit_encoding();
+  int fault = 0;
+  VALUE message = websocket->input.compressed ? inflate_message(websocket, bytes, encoding, &fault)
+                                              : rb_enc_str_new(bytes, websocket->input.held, encoding);
+  if (fault) {
+    bool long_one = fault == -GYRE_WEBSOCKET_TOO_BIG;
+    fail(websocket, (unsigned)-fault, long_one ? "the message is too long" : "the message cannot be inflated");
+    return Qnil;
+  }
+  gyre_websocket_taken(websocket);
+  websocket->acceptor->statistics.messages_received++;
+  return message;
+}
+
+static VALUE begin_code(struct gyre_websocket *websocket) {
+  websocket->run.busy = true;
+  websocket->run.fiber = rb_fiber_current();
+  return websocket->self;
+}
+
+static void start_due(struct gyre_scheduler *scheduler, struct gyre_post *post);
+
+/* Begins with the next socket of this turn; nil: none. */
+static VALUE take_due(struct gyre_scheduler *scheduler) {
+  while (!gyre_list_empty(&scheduler->due_posts)) {
+    struct gyre_post *post = GYRE_CONTAINER(scheduler->due_posts.next, struct gyre_post, node);
+    struct gyre_websocket *websocket = GYRE_CONTAINER(post, struct gyre_websocket, run.starting);
+    if (post->run != start_due) break;
+    gyre_list_remove(&post->node);
+    if (is_due(websocket)) return begin_code(websocket);
+  }
+  return Qnil;
+}
+
+static VALUE fiber_main(VALUE self) {
+  if (!session) session = gyre_kept(rb_path2class("Gyre::WebSocket::Session"));
+  return rb_funcall(session, rb_intern("serve"), 1, begin_code(RTYPEDDATA_DATA(self)));
+}
+
+static VALUE websocket_handler(VALUE self) {
+  return ((const struct gyre_websocket *)RTYPEDDATA_DATA(self))->run.session;
+}
+
+/* Returns a message or the name of the handler's next method, in order: open, messages and drained
+ * output as they come, close; nil if nothing is due. */
+static VALUE websocket_event(VALUE self) {
+  struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
+  if (!websocket->run.opened) {
+    websocket->run.opened = true;
+    return on_open;
+  }
+  if (!websocket->run.wants) return Qnil;
+  gyre_yield_if_due(websocket->acceptor->scheduler);
+  for (gyre_websocket_receive(websocket); websocket->unread; gyre_websocket_receive(websocket)) {
+    VALUE message = gyre_websocket_take(websocket);
+    if (!NIL_P(message)) return message;
+  }
+  if (websocket->drained) {
+    websocket->drained = false;
+    return on_drained;
+  }
+  if (websocket->connection || websocket->run.told || !(websocket->run.wants & GYRE_WEBSOCKET_WANTS_CLOSE)) return Qnil;
+  websocket->run.told = true;
+  return on_close;
+}
+
+/* Returns the turn's next socket, or nil. `clean`: false if fiber-locals are left; nil if the code
+ * was ended from outside, which ends the socket, too. */
+static VALUE websocket_over(VALUE self, VALUE clean) {
+  struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
+  struct gyre_scheduler *scheduler = websocket->acceptor->scheduler;
+  websocket->run.busy = false;
+  websocket->run.fiber = Qnil;
+  if (NIL_P(clean)) {
+    websocket->run.told = websocket->discards = true;
+    gyre_websocket_close(
+        websocket, websocket->acceptor->draining ? GYRE_WEBSOCKET_GOING_AWAY : GYRE_WEBSOCKET_SERVER_ERROR, "", 0);
+  }
+  settle(websocket);
+  if (NIL_P(clean) || gyre_list_empty(&scheduler->due_posts)) return Qnil;
+  gyre_job_is_over(scheduler, !RTEST(clean));
+  return take_due(scheduler);
+}
+
+static VALUE spawn(VALUE self) {
+  const struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
+  return gyre_spawn(websocket->acceptor->scheduler, fiber_main, self, Qnil);
+}
+
+/* Ends this socket alone if no fiber can be made. */
+static void start_due(struct gyre_scheduler *scheduler, struct gyre_post *post) {
+  struct gyre_websocket *websocket = GYRE_CONTAINER(post, struct gyre_websocket, run.starting);
+  if (!is_due(websocket)) return;
+  VALUE self = websocket->self;
+  int state = 0;
+  websocket->run.busy = true;
+  rb_protect(spawn, self, &state);
+  if (state) {
+    bool begun = !websocket->run.busy || !NIL_P(websocket->run.fiber);
+    if (!begun) {
+      websocket->run.busy = false;
+      websocket->run.told = true;
+      cut(websocket, GYRE_WEBSOCKET_SERVER_ERROR);
+      settle(websocket);
+    }
+    state = gyre_http_handler_failed(websocket->acceptor, state, begun);
+  }
+  RB_GC_GUARD(self);
+  if (state) rb_jump_tag(state);
 }
 
 /* --- the protocol --- */
 
 static void tell(struct gyre_websocket *websocket) {
   if (websocket->unread) gyre_websocket_wake(websocket, GYRE_WEBSOCKET_INPUT);
-  if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
+  if (is_due(websocket)) gyre_websocket_start(websocket);
 }
 
 static void readable(struct gyre_http_connection *connection) {
@@ -375,7 +526,7 @@ static void readable(struct gyre_http_connection *connection) {
   if (!websocket || connection->exchange) return; /* the handshake's request is not over */
   VALUE self = websocket->self;
   websocket->run.begun = true;
-  if (gyre_websocket_is_due(websocket)) { /* the session soon receives by itself */
+  if (is_due(websocket)) { /* the session soon receives by itself */
     gyre_websocket_start(websocket);
     __builtin_prefetch((const void *)self);
     __builtin_prefetch(&websocket->input);
@@ -410,7 +561,7 @@ static void late(struct gyre_http_connection *connection) {
   } else if (gyre_http_is_over(websocket->times.closing_ns, websocket->limits.close_ns, now_ns) ||
              gyre_http_is_over(websocket->times.blocked_ns, websocket->acceptor->limits.write_ns, now_ns) ||
              (!websocket->events && gyre_http_is_over(websocket->times.heard_ns, websocket->limits.idle_ns, now_ns))) {
-    gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
+    cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
   } else if (open && websocket->pings.sent == websocket->pings.answered &&
              gyre_http_is_over(websocket->times.heard_ns, gyre_websocket_half(websocket->limits.idle_ns), now_ns)) {
     gyre_websocket_deflate_forget(&websocket->compression);
@@ -454,9 +605,9 @@ static void detached(struct gyre_http_connection *connection) {
   } else {
     stop_session(websocket);
     gyre_websocket_wake(websocket, ~0u);
-    if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
+    if (is_due(websocket)) gyre_websocket_start(websocket);
   }
-  gyre_websocket_settle(websocket);
+  settle(websocket);
 }
 
 static bool free_own(struct gyre_http_connection *connection, bool gone) {
@@ -481,7 +632,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
   gyre_deferred_init(&websocket->sending, at_the_end);
   websocket->times.heard_ns = gyre_loop_now(gyre_websocket_loop(websocket));
   gyre_list_init(&websocket->run.starting.node);
-  websocket->run.starting.run = gyre_websocket_start_due;
+  websocket->run.starting.run = start_due;
   connection->state = GYRE_HTTP_BETWEEN;
   gyre_http_connection_set_idle(connection, true);
   schedule(websocket);
@@ -495,3 +646,12 @@ const struct gyre_http_protocol gyre_websocket_protocol = {.begin = begin,
                                                            .detached = detached,
                                                            .free = free_own,
                                                            .room = room};
+
+void gyre_init_websocket_connection(VALUE class) {
+  on_open = ID2SYM(rb_intern("on_open"));
+  on_drained = ID2SYM(rb_intern("on_drained"));
+  on_close = ID2SYM(rb_intern("on_close"));
+  rb_define_method(class, "handler", websocket_handler, 0);
+  rb_define_method(class, "event", websocket_event, 0);
+  rb_define_method(class, "over", websocket_over, 1);
+}

@@ -1,6 +1,6 @@
 /* Compression of a WebSocket's messages (permessage-deflate, RFC 7692) by zlib. Without context
  * takeover a socket holds nothing: the thread lends one deflater and one inflater for each message.
- * Called by socket.c, session.c, the fuzzer and a plain C test. No ruby.h. */
+ * Called by socket.c, connection.c, the fuzzer and a plain C test. No ruby.h. */
 #pragma once
 
 #include "websocket/frame.h"

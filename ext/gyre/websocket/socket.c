@@ -366,7 +366,7 @@ void gyre_init_websocket(void) {
   VALUE class = rb_define_class_under(gyre_mGyre, "WebSocket", rb_cObject);
   closed_error = rb_define_class_under(class, "ClosedError", rb_eIOError);
   rb_undef_alloc_func(class);
-  gyre_init_websocket_session(class);
+  gyre_init_websocket_connection(class);
 #ifdef GYRE_HAVE_ZLIB
   rb_define_const(class, "COMPRESSES", Qtrue);
 #endif

@@ -1,6 +1,6 @@
 /* A WebSocket (RFC 6455) on an HTTP/1.1 connection or in an HTTP/2 stream (RFC 8441): a protocol of
  * http/connection.h, like HTTP/1 and HTTP/2 (connection.c). An event stream is a WebSocket without
- * frames. connection.c moves frames, session.c runs app code, socket.c has Ruby's methods
+ * frames. connection.c moves frames and runs app code, socket.c has Ruby's methods
  * (lib/gyre/websocket.rb). Idle, it holds neither fiber nor buffer.
  *
  *   OPEN ─► CLOSING: our close was sent ─► over: the connection lingers or is closed
@@ -41,7 +41,7 @@ struct gyre_websocket_limits {
   uint32_t message_bytes, output_bytes, backlog_bytes;
 };
 
-/* The app's code (session.c). */
+/* The app's code (connection.c). */
 struct gyre_websocket_run {
   VALUE session, fiber;           /* `fiber`: runs the code, or nil */
   struct gyre_post starting;      /* linked while the code is due */
@@ -97,7 +97,7 @@ struct gyre_websocket {
 static inline struct gyre_loop *gyre_websocket_loop(const struct gyre_websocket *websocket) {
   return &websocket->acceptor->scheduler->loop;
 }
-/* Runs what is due in a fiber, as the next turn begins (session.c). */
+/* Runs what is due in a fiber, as the next turn begins (connection.c). */
 static inline void gyre_websocket_start(struct gyre_websocket *websocket) {
   gyre_post_here(websocket->acceptor->scheduler, &websocket->run.starting);
 }
@@ -122,26 +122,14 @@ bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket);
 bool gyre_websocket_keeps_up(struct gyre_websocket *websocket);
 /* Sends a close, once, and waits for the peer's. */
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
-/* Ends the socket for the peer's fault, and tells the peer. */
-void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const char *reason);
-/* Ends the socket without waiting for the peer. */
-void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code);
 void gyre_websocket_ping(struct gyre_websocket *websocket);
 void gyre_websocket_taken(struct gyre_websocket *websocket);
 static inline size_t gyre_websocket_unsent(const struct gyre_websocket *websocket) {
   return websocket->connection ? gyre_transport_unsent(&websocket->connection->transport) : 0;
 }
-
-/* session.c */
-/* True if the session must be called. */
-bool gyre_websocket_is_due(const struct gyre_websocket *websocket);
-/* Releases the Ruby object once nothing is left to do. */
-void gyre_websocket_settle(struct gyre_websocket *websocket);
 /* Takes the buffer's message as a String; nil if broken, which ends the socket. */
 VALUE gyre_websocket_take(struct gyre_websocket *websocket);
-/* Starts the session's code if it is due. */
-void gyre_websocket_start_due(struct gyre_scheduler *scheduler, struct gyre_post *post);
-void gyre_init_websocket_session(VALUE class);
+void gyre_init_websocket_connection(VALUE class);
 
 void gyre_init_websocket_frames(void); /* frames.c */
 void gyre_init_websocket(void);        /* socket.c */

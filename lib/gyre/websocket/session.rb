@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Runs a WebSocket's app code for ext/gyre/websocket/session.c: one method at a time, each in a
+# Runs a WebSocket's app code for ext/gyre/websocket/connection.c: one method at a time, each in a
 # fiber. Handles its exceptions.
 
 require "gyre/errors"
