@@ -23,7 +23,7 @@ VALUE gyre_mGyre;
   PART(http1_connection) PART(http1) PART(http1_client) HTTP2(PART) PART(websocket) \
   PART(memcached_connection) PART(memcached_threads) PART(memcached_call) PART(memcached_request) \
   PART(memcached_multi) PART(memcached_server) PART(selector) PART(selector_io) \
-  PART(dns_message) PART(dns_transaction) PART(dns_zone) PART(dns_receiver) PART(dns_forwarder) PART(log_ingest) PART(log_outbox) PART(held_signals)
+  PART(dns_message) PART(dns_transaction) PART(dns_zone) PART(dns_packets) PART(log_ingest) PART(log_outbox) PART(held_signals)
 /* clang-format on */
 #define DECLARE(name) void gyre_init_##name(void);
 #define CALL(name) gyre_init_##name();

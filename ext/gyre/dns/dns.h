@@ -18,8 +18,6 @@ struct gyre_dns_responder_object {
 };
 
 struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self);
-/* The wall clock, for cookies and limits. */
-uint32_t gyre_dns_now_s(void);
 
 #define GYRE_DNS_PLAIN_RECORDS 4 /* fit, with any name and EDNS */
 
@@ -29,8 +27,8 @@ struct gyre_dns_transaction {
   VALUE name; /* nil before the first call */
   struct gyre_dns_manner manner;
   uint16_t type, rcode;
-  bool plain;           /* the response is here, not in a Message */
-  bool deferred, again; /* a forwarder got it in this call of the rules; in an earlier one */
+  bool plain;    /* the response is here, not in a Message */
+  bool deferred; /* a forwarder had it */
   unsigned count;
   struct {
     uint32_t ttl;
@@ -55,14 +53,4 @@ VALUE gyre_dns_transaction_call(VALUE self);
 /* Writes up to 512 bytes. Returns their number. */
 size_t gyre_dns_transaction_write(VALUE self, uint8_t *to);
 
-/* For a forwarder: the question, and the rest of a query to an upstream. */
 size_t gyre_dns_transaction_read_name(VALUE self, uint8_t name[GYRE_DNS_NAME_BYTES]);
-void gyre_dns_transaction_put_query(VALUE self, struct gyre_dns_writer *writer, uint16_t id);
-/* Makes an upstream's reply the response, without parsing records. `to`: room for `length` and 64
- * bytes, or for the most bytes over UDP. Returns the response's length; 0 if that cannot be. */
-size_t gyre_dns_transaction_adopt(VALUE self, const char *reply, size_t length, uint8_t *to);
-
-/* A deferred transaction counts as a waiting rule until its answer. */
-void gyre_dns_receiver_defer(struct gyre_dns_transaction *transaction);
-/* Sends the response. Without a reply, or if that cannot be adopted, the rules go on. */
-void gyre_dns_receiver_answer(VALUE transaction, const char *reply, size_t length);

@@ -45,14 +45,10 @@ static void fail(const char *part) { rb_raise(rb_path2class("Gyre::DNS::FormatEr
 static VALUE read_questions(struct reading *reading, unsigned count) {
   VALUE questions = rb_ary_new();
   for (; count; count--) {
-    uint8_t name[GYRE_DNS_NAME_BYTES];
-    size_t length = length_of(reading);
-    if (!gyre_dns_name_read(bytes_of(reading), length, &reading->at, name) || length - reading->at < 4)
-      fail("question");
-    const uint8_t *numbers = bytes_of(reading) + reading->at;
-    uint16_t type = gyre_dns_16(numbers), class = gyre_dns_16(numbers + 2);
-    reading->at += 4;
-    rb_ary_push(questions, rb_struct_new(question_class, gyre_dns_name_string(name), INT2FIX(type), INT2FIX(class)));
+    struct gyre_dns_record question;
+    if (!gyre_dns_question_read(bytes_of(reading), length_of(reading), &reading->at, &question)) fail("question");
+    rb_ary_push(questions, rb_struct_new(question_class, gyre_dns_name_string(question.name), INT2FIX(question.type),
+                                         INT2FIX(question.class)));
   }
   return questions;
 }

@@ -87,7 +87,8 @@ static void begin(struct making *making, uint8_t *to) {
   size_t opt = making->manner->edns.present ? 11 + making->manner->edns.options_length : 0;
   gyre_dns_writer_init(&making->writer, to, making->manner->limit - opt);
   memset(making->counts, 0, sizeof(making->counts));
-  if (query->name_length && gyre_dns_put_question(&making->writer, query->name, query->type, query->class))
+  if (query->question.name_length &&
+      gyre_dns_put_question(&making->writer, query->question.name, query->question.type, query->question.class))
     making->counts[0] = 1;
   making->behind_question = making->writer.length;
 }
@@ -126,8 +127,8 @@ static const struct gyre_dns_zone *zone_of(const struct gyre_dns_responder *resp
 static size_t from_zone(struct making *making, const struct gyre_dns_zone *zone) {
   const struct gyre_dns_query *query = making->query;
   struct gyre_dns_lookup lookup = {
-      .writer = &making->writer, .type = query->type, .dnssec = making->manner->edns.flags & GYRE_DNS_DO};
-  memcpy(lookup.name, query->name, query->name_length);
+      .writer = &making->writer, .type = query->question.type, .dnssec = making->manner->edns.flags & GYRE_DNS_DO};
+  memcpy(lookup.name, query->question.name, query->question.name_length);
   bool authoritative = true;
   for (int i = 0; zone && i < 4; i++) {
     bool leads_on = gyre_dns_zone_lookup(zone, &lookup);
@@ -145,9 +146,9 @@ static unsigned check(const struct gyre_dns_query *query) {
   if (query->flags & GYRE_DNS_OPCODE) return NOTIMP;
   if (query->edns.present && query->edns.version > 0) return BADVERS;
   if (query->counts[0] != 1) return FORMERR; /* RFC 9619 */
-  if (query->type == GYRE_DNS_OPT) return FORMERR;
-  if (query->class != GYRE_DNS_IN && query->class != GYRE_DNS_CLASS_ANY) return REFUSED;
-  return query->type >= TKEY && query->type <= AXFR ? REFUSED : NOERROR;
+  if (query->question.type == GYRE_DNS_OPT) return FORMERR;
+  if (query->question.class != GYRE_DNS_IN && query->question.class != GYRE_DNS_CLASS_ANY) return REFUSED;
+  return query->question.type >= TKEY && query->question.type <= AXFR ? REFUSED : NOERROR;
 }
 
 enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, const struct gyre_dns_request *request,
@@ -186,11 +187,11 @@ enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, cons
   }
   const struct gyre_dns_zone *zone = NULL;
   if (rcode == NOERROR && query.counts[0] == 1) {
-    zone = responder->zone_count ? zone_of(responder, query.name, query.type == GYRE_DNS_DS) : NULL;
-    if (!zone && query.type == GYRE_DNS_DS) zone = zone_of(responder, query.name, false);
-    if (!zone && responder->has_rules && query.class == GYRE_DNS_IN) {
+    zone = responder->zone_count ? zone_of(responder, query.question.name, query.question.type == GYRE_DNS_DS) : NULL;
+    if (!zone && query.question.type == GYRE_DNS_DS) zone = zone_of(responder, query.question.name, false);
+    if (!zone && responder->has_rules && query.question.class == GYRE_DNS_IN) {
       responder->counts.asked++;
-      manner->type = query.type;
+      manner->type = query.question.type;
       return GYRE_DNS_ASK;
     }
     if (!zone) rcode = REFUSED;

@@ -35,8 +35,8 @@ struct gyre_dns_request {
   const uint8_t *bytes;
   size_t length;
   const struct sockaddr *from;
-  bool stream; /* TCP, TLS or HTTPS: any length and number */
-  uint32_t now_s;
+  bool stream;    /* TCP, TLS or HTTPS: any length and number */
+  uint32_t now_s; /* the wall clock, for cookies and limits */
 };
 
 /* The permitted form of a response; kept for rules. */

@@ -1,5 +1,5 @@
 /* Gyre::DNS::Transaction: a question for rules, and its response as long as that is a response code
- * and a few addresses. Made by receiver_object.c and zone_object.c; lib/gyre/dns/transaction.rb has
+ * and a few addresses. Made by packets_object.c and zone_object.c; lib/gyre/dns/transaction.rb has
  * the other methods, and makes a Message of any other response. */
 #include "dns/dns.h"
 
@@ -46,58 +46,15 @@ VALUE gyre_dns_transaction_new(VALUE rules, const struct gyre_dns_request *reque
 VALUE gyre_dns_transaction_call(VALUE self) {
   struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   VALUE arguments[] = {self, Qtrue};
-  transaction->deferred = false;
-  VALUE response = rb_funcallv(transaction->rules, rb_intern("call"), transaction->again ? 2 : 1, arguments);
-  return transaction->deferred ? Qfalse : response;
+  bool again = transaction->deferred;
+  VALUE response = rb_funcallv(transaction->rules, rb_intern("call"), again ? 2 : 1, arguments);
+  return transaction->deferred != again ? Qfalse : response;
 }
 
 size_t gyre_dns_transaction_read_name(VALUE self, uint8_t name[GYRE_DNS_NAME_BYTES]) {
   VALUE bytes = gyre_dns_transaction_get(self)->bytes;
   size_t at = GYRE_DNS_HEADER_BYTES;
   return gyre_dns_name_read((const uint8_t *)RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), &at, name);
-}
-
-/* EDNS concerns one hop (RFC 6891): the upstream gets ours. */
-void gyre_dns_transaction_put_query(VALUE self, struct gyre_dns_writer *writer, uint16_t id) {
-  const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
-  struct gyre_dns_edns edns = {.udp_bytes = GYRE_DNS_UDP_BYTES, .flags = transaction->manner.edns.flags};
-  uint16_t counts[4] = {1, 0, 0, gyre_dns_put_opt(writer, &edns)};
-  uint16_t repeated = gyre_dns_16((const uint8_t *)RSTRING_PTR(transaction->bytes) + 2) & (GYRE_DNS_CD | GYRE_DNS_AD);
-  gyre_dns_put_header(writer, id, GYRE_DNS_RD | repeated, counts);
-}
-
-size_t gyre_dns_transaction_adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
-  const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
-  struct gyre_dns_edns edns = transaction->manner.edns;
-  struct gyre_dns_query found;
-  struct gyre_dns_writer writer;
-  uint8_t name[GYRE_DNS_NAME_BYTES];
-  if (gyre_dns_query_read(&found, (const uint8_t *)reply, length) != GYRE_DNS_WELL_FORMED || found.counts[0] != 1 ||
-      gyre_dns_transaction_read_name(self, name) != found.name_length ||
-      found.records_at != GYRE_DNS_HEADER_BYTES + found.name_length + 4) /* a compressed name */
-    return 0;
-  size_t end = length, own = edns.present ? 11 + edns.options_length : 0;
-  if (found.edns.present) { /* the last record, or there is one behind it */
-    if (found.edns.options + found.edns.options_length != (const uint8_t *)reply + length) return 0;
-    end = found.opt_at;
-    found.counts[3]--;
-  }
-  found.flags = (found.flags | GYRE_DNS_QR | GYRE_DNS_RA) & (uint16_t)~GYRE_DNS_AA;
-  if (end + own > transaction->manner.limit) {
-    found.flags |= GYRE_DNS_TC;
-    found.counts[1] = found.counts[2] = found.counts[3] = 0;
-    end = found.records_at;
-  }
-  memcpy(to, reply, end);
-  memcpy(to + GYRE_DNS_HEADER_BYTES, name, found.name_length); /* as the client wrote it */
-  gyre_dns_writer_init(&writer, to, end + own);
-  writer.length = end;
-  edns.options = transaction->manner.cookie;
-  edns.rcode = found.edns.present ? found.edns.rcode : 0;
-  if (edns.present) found.counts[3] += gyre_dns_put_opt(&writer, &edns);
-  gyre_dns_put_header(&writer, gyre_dns_16((const uint8_t *)RSTRING_PTR(transaction->bytes)), found.flags,
-                      found.counts);
-  return writer.length;
 }
 
 size_t gyre_dns_transaction_write(VALUE self, uint8_t *to) {
@@ -176,28 +133,19 @@ static VALUE transaction_edns_flags(VALUE self) { return INT2FIX(gyre_dns_transa
 static VALUE transaction_is_deferrable(VALUE self) {
   const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   bool empty = transaction->plain && transaction->count == 0;
-  return !NIL_P(transaction->receiver) && !transaction->again && empty ? Qtrue : Qfalse;
+  return !NIL_P(transaction->receiver) && !transaction->deferred && empty ? Qtrue : Qfalse;
 }
 
 /* @return [Boolean] whether the response is here */
 static VALUE transaction_is_plain(VALUE self) { return gyre_dns_transaction_get(self)->plain ? Qtrue : Qfalse; }
 
-/* Reads a Ruby String as data of A and AAAA records. Returns its length; 0 for anything else. */
-static size_t address_of(uint16_t type, VALUE text, uint8_t bytes[16]) {
-  int family = type == GYRE_DNS_A ? AF_INET : type == GYRE_DNS_AAAA ? AF_INET6 : 0;
-  char written[INET6_ADDRSTRLEN];
-  if (!family || !RB_TYPE_P(text, T_STRING) || RSTRING_LEN(text) >= (long)sizeof(written)) return 0;
-  memcpy(written, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
-  written[RSTRING_LEN(text)] = '\0';
-  return inet_pton(family, written, bytes) != 1 ? 0 : family == AF_INET ? 4 : 16;
-}
-
 /* Adds an address to the answers. Returns false if that takes a Message. */
 static VALUE transaction_add_address(VALUE self, VALUE text, VALUE ttl) {
   struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   unsigned ttl_s = NUM2UINT(ttl); /* may run Ruby code, which may add addresses */
-  if (!transaction->plain || transaction->count == GYRE_DNS_PLAIN_RECORDS ||
-      !address_of(transaction->type, text, transaction->records[transaction->count].data))
+  int family = transaction->type == GYRE_DNS_A ? AF_INET : transaction->type == GYRE_DNS_AAAA ? AF_INET6 : 0;
+  if (!family || !RB_TYPE_P(text, T_STRING) || !transaction->plain || transaction->count == GYRE_DNS_PLAIN_RECORDS ||
+      inet_pton(family, StringValueCStr(text), transaction->records[transaction->count].data) != 1)
     return Qfalse;
   transaction->records[transaction->count].ttl = ttl_s;
   transaction->count++;

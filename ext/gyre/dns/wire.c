@@ -153,15 +153,21 @@ bool gyre_dns_data_valid(uint16_t type, uint16_t class, const uint8_t *data, siz
          memcmp(data, expanded, length) == 0;
 }
 
+bool gyre_dns_question_read(const uint8_t *message, size_t length, size_t *at, struct gyre_dns_record *question) {
+  size_t name = gyre_dns_name_read(message, length, at, question->name);
+  if (name == 0 || length - *at < 4) return false;
+  question->name_length = name;
+  question->type = gyre_dns_16(message + *at);
+  question->class = gyre_dns_16(message + *at + 2);
+  *at += 4;
+  return true;
+}
+
 bool gyre_dns_record_read(const uint8_t *message, size_t length, size_t *at, struct gyre_dns_record *record) {
-  record->name_length = gyre_dns_name_read(message, length, at, record->name);
-  if (record->name_length == 0 || length - *at < 10) return false;
-  const uint8_t *head = message + *at;
-  record->type = gyre_dns_16(head);
-  record->class = gyre_dns_16(head + 2);
-  record->ttl = gyre_dns_32(head + 4);
-  record->data_length = gyre_dns_16(head + 8);
-  record->data_at = *at + 10;
+  if (!gyre_dns_question_read(message, length, at, record) || length - *at < 6) return false;
+  record->ttl = gyre_dns_32(message + *at);
+  record->data_length = gyre_dns_16(message + *at + 4);
+  record->data_at = *at + 6;
   if (record->data_length > length - record->data_at) return false;
   *at = record->data_at + record->data_length;
   return true;
@@ -185,10 +191,10 @@ static bool read_opt(struct gyre_dns_edns *edns, const uint8_t *bytes, const str
 }
 
 enum gyre_dns_verdict gyre_dns_query_read(struct gyre_dns_query *query, const uint8_t *bytes, size_t length) {
-  query->name_length = 0;
+  query->question.name_length = 0;
   query->edns.present = false;
   query->edns.options_length = 0;
-  query->type = query->class = 0;
+  query->question.type = query->question.class = 0;
   if (length < GYRE_DNS_HEADER_BYTES) return GYRE_DNS_NO_HEADER;
   query->id = gyre_dns_16(bytes);
   query->flags = gyre_dns_16(bytes + 2);
@@ -196,15 +202,8 @@ enum gyre_dns_verdict gyre_dns_query_read(struct gyre_dns_query *query, const ui
 
   size_t at = GYRE_DNS_HEADER_BYTES;
   for (unsigned i = 0; i < query->counts[0]; i++) {
-    uint8_t other[GYRE_DNS_NAME_BYTES];
-    size_t name = gyre_dns_name_read(bytes, length, &at, i ? other : query->name);
-    if (name == 0 || length - at < 4) return GYRE_DNS_MALFORMED;
-    if (i == 0) {
-      query->type = gyre_dns_16(bytes + at);
-      query->class = gyre_dns_16(bytes + at + 2);
-      query->name_length = name;
-    }
-    at += 4;
+    struct gyre_dns_record other;
+    if (!gyre_dns_question_read(bytes, length, &at, i ? &other : &query->question)) return GYRE_DNS_MALFORMED;
   }
   query->records_at = at;
   unsigned records = (unsigned)query->counts[1] + query->counts[2] + query->counts[3];

@@ -69,12 +69,18 @@ struct gyre_dns_edns {
 
 #define GYRE_DNS_DO 0x8000 /* EDNS flag */
 
-struct gyre_dns_query {
-  uint16_t id, flags, counts[4]; /* numbers of questions, answers, authority and additional records */
-  uint16_t type, class;          /* the only question's; 0: none */
-  size_t name_length;            /* 0: no question */
-  size_t records_at, opt_at;     /* places of the first record and of OPT */
+struct gyre_dns_record {
+  uint16_t type, class;
+  uint32_t ttl;
+  size_t name_length;
   uint8_t name[GYRE_DNS_NAME_BYTES];
+  size_t data_at, data_length; /* place in the message; its names may be compressed */
+};
+
+struct gyre_dns_query {
+  uint16_t id, flags, counts[4];   /* numbers of questions, answers, authority and additional records */
+  struct gyre_dns_record question; /* the first; without a name's length there is none */
+  size_t records_at, opt_at;       /* places of the first record and of OPT */
   struct gyre_dns_edns edns;
 };
 
@@ -90,14 +96,8 @@ enum gyre_dns_verdict gyre_dns_query_read(struct gyre_dns_query *query, const ui
 /* Returns an EDNS option's bytes, or NULL. */
 const uint8_t *gyre_dns_option(const struct gyre_dns_edns *edns, uint16_t code, size_t *length);
 
-struct gyre_dns_record {
-  uint16_t type, class;
-  uint32_t ttl;
-  size_t name_length;
-  uint8_t name[GYRE_DNS_NAME_BYTES];
-  size_t data_at, data_length; /* place in the message; its names may be compressed */
-};
-
+/* Reads name, type and class. */
+bool gyre_dns_question_read(const uint8_t *message, size_t length, size_t *at, struct gyre_dns_record *question);
 bool gyre_dns_record_read(const uint8_t *message, size_t length, size_t *at, struct gyre_dns_record *record);
 
 #define GYRE_DNS_EXPANDED_BYTES (2 * GYRE_DNS_NAME_BYTES) /* most bytes added by expanding */

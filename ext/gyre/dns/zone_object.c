@@ -119,12 +119,6 @@ static VALUE responder_use(VALUE self, VALUE zones, VALUE rules) {
   return self;
 }
 
-uint32_t gyre_dns_now_s(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (uint32_t)now.tv_sec;
-}
-
 /* Responds over streams and HTTPS: a String, nil (nothing is sent), or a Transaction for rules.
  * `sockaddr`: the sender's address. */
 static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
@@ -143,7 +137,7 @@ static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
                                      .length = (size_t)RSTRING_LEN(bytes),
                                      .from = &from.any,
                                      .stream = true,
-                                     .now_s = gyre_dns_now_s()};
+                                     .now_s = (uint32_t)time(NULL)};
   enum gyre_dns_action action = gyre_dns_respond(&object->responder, &request, &manner, to, &length);
   VALUE response = Qnil;
   if (action == GYRE_DNS_ASK) response = gyre_dns_transaction_new(object->rules, &request, &manner, &from, Qnil, NULL);

@@ -1,0 +1,516 @@
+/* Gyre::DNS::Receiver and Forwarder: UDP sockets on a loop, for lib/gyre/dns/server.rb, which owns
+ * the receiver's, and upstream.rb. Each takes up to 16 packets per system call. A receiver sends the
+ * responder's answers in one, and runs pooled fibers for other requests. A forwarder is connected to
+ * a name server and passes questions on without fibers, each with a random id and case. It takes
+ * only whole answers: rules get the question again after anything else. */
+#include "dns/dns.h"
+#include "fiber/scheduler.h"
+#include "loop/forks.h"
+#include "net/datagram.h"
+#include "net/socket_wait.h"
+
+#include <errno.h>
+#include <ruby/io.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REQUEST_BYTES 4096 /* longer requests are malformed */
+#define ROUNDS 8           /* batches a turn */
+
+struct packets {
+  struct gyre_scheduler *scheduler; /* NULL: closed */
+  struct gyre_client client;
+  struct gyre_watch watch;
+  int fd;
+};
+
+/* Takes packets in this thread's scheduler until `leave`. Returns 0 or -errno. */
+static int enter(struct packets *packets, VALUE self, int fd,
+                 void (*ready)(struct gyre_loop *, struct gyre_watch *, unsigned),
+                 void (*closing)(struct gyre_client *)) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_current();
+  packets->client = (struct gyre_client){.self = self, .forks = gyre_forks, .closing = closing, .forked = closing};
+  packets->watch.ready = ready;
+  packets->fd = fd;
+  int error = gyre_loop_watch(&scheduler->loop, &packets->watch, fd, GYRE_READABLE | GYRE_STANDING);
+  if (error) return error;
+  packets->scheduler = scheduler;
+  gyre_list_append(&scheduler->clients, &packets->client.node);
+  return 0;
+}
+
+static void leave(struct packets *packets) {
+  struct gyre_loop *loop = &packets->scheduler->loop;
+  if (packets->client.forks == gyre_forks) {
+    gyre_loop_unwatch(loop, &packets->watch);
+    gyre_loop_forget_unwatched(loop, packets->fd);
+  }
+  packets->scheduler = NULL;
+  gyre_list_remove(&packets->client.node);
+}
+
+/* A batch that is not full has emptied the socket; after a network error there may be more. */
+static void await_more(struct packets *packets, int count) {
+  struct gyre_loop *loop = &packets->scheduler->loop;
+  if (count == GYRE_DATAGRAM_BATCH || (count < 0 && count != -EAGAIN))
+    gyre_loop_report_again(loop, &packets->watch, GYRE_READABLE);
+  else
+    gyre_loop_drained(loop, packets->fd, GYRE_READABLE);
+}
+
+struct receiver {
+  struct packets packets;
+  VALUE io, responder, log; /* `log` is nil, or gets the responses */
+  VALUE pending;            /* an Array of questions for rules, and of responses to log */
+  struct gyre_deferred flushing;
+  struct gyre_datagram_queue *queue;
+  unsigned waiting, waiting_limit; /* rules' fibers */
+};
+
+static void receiver_mark(void *opaque) {
+  const struct receiver *receiver = opaque;
+  GYRE_MARK(receiver->packets.client.self, receiver->io, receiver->responder, receiver->log, receiver->pending);
+}
+
+static void receiver_free(void *opaque) {
+  struct receiver *receiver = opaque;
+  gyre_deferred_cancel(&receiver->flushing);
+  free(receiver->queue);
+  xfree(receiver);
+}
+
+GYRE_TYPE(receiver_type, "Gyre::DNS::Receiver", receiver_mark, receiver_free, NULL, RUBY_TYPED_WB_PROTECTED);
+
+static struct receiver *get(VALUE self) { return rb_check_typeddata(self, &receiver_type); }
+
+static void flush(struct receiver *receiver) {
+  bool open = receiver->packets.client.forks == gyre_forks && gyre_socket_is_open(receiver->io, receiver->packets.fd);
+  gyre_dns_responder_get(receiver->responder)->responder.counts.unsent +=
+      open ? gyre_datagram_flush(receiver->packets.fd, receiver->queue) : (size_t)receiver->queue->count;
+  receiver->queue->count = 0;
+}
+
+static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred) {
+  flush(GYRE_CONTAINER(deferred, struct receiver, flushing));
+}
+
+/* Returns the next response's place. */
+static char *place(struct receiver *receiver) {
+  if (receiver->queue->count == GYRE_DATAGRAM_BATCH) flush(receiver);
+  return receiver->queue->bytes[receiver->queue->count];
+}
+
+/* A request or a deferred transaction, and its response. */
+struct arrival {
+  struct receiver *receiver;
+  struct gyre_datagram_address from;
+  const struct gyre_datagram_local *local;
+  VALUE transaction; /* or Qfalse: made of the request if rules answer */
+  const struct gyre_dns_request *request;
+  const struct gyre_dns_manner *manner;
+  const char *response; /* in place(); NULL: rules answer */
+  size_t length;
+};
+
+/* Copies the bytes, as rules may receive packets into the lent memory. */
+static VALUE add_body(VALUE argument) {
+  const struct arrival *arrival = (const struct arrival *)argument;
+  VALUE rules = gyre_dns_responder_get(arrival->receiver->responder)->rules, added = arrival->transaction;
+  if (arrival->response)
+    added = rb_assoc_new(rb_str_new(arrival->response, (long)arrival->length),
+                         rb_str_new((const char *)&arrival->from.any, (long)arrival->from.length));
+  else if (!added)
+    added = gyre_dns_transaction_new(rules, arrival->request, arrival->manner, &arrival->from,
+                                     arrival->receiver->packets.client.self, arrival->local);
+  rb_ary_push(arrival->receiver->pending, added);
+  return Qnil;
+}
+
+/* Adds a question for rules, or a response to be logged in a fiber, as a write may wait. */
+static void add_pending(const struct arrival *arrival) {
+  int state = 0;
+  rb_protect(add_body, (VALUE)arrival, &state);
+  if (!state) return;
+  rb_set_errinfo(Qnil); /* no memory: a line of the log or a question is lost */
+  if (!arrival->response) gyre_dns_responder_get(arrival->receiver->responder)->responder.counts.overload++;
+}
+
+static void send_response(struct arrival *arrival, char *to) {
+  struct receiver *receiver = arrival->receiver;
+  (void)gyre_datagram_enqueue(receiver->queue, to, arrival->length, &arrival->from, arrival->local);
+  gyre_loop_defer(&receiver->packets.scheduler->loop, &receiver->flushing);
+  arrival->response = to;
+  if (!NIL_P(receiver->log)) add_pending(arrival);
+}
+
+/* Returns the place of a transaction's response; NULL if it can no longer be sent. */
+static char *begin_response(struct arrival *arrival, struct receiver *receiver, VALUE transaction) {
+  if (!receiver->packets.scheduler || receiver->packets.client.forks != gyre_forks) return NULL;
+  *arrival = (struct arrival){.receiver = receiver, .transaction = transaction};
+  const struct gyre_dns_transaction *asked = gyre_dns_transaction_get(transaction);
+  arrival->local = &asked->local;
+  arrival->from.length = asked->from_length;
+  memcpy(&arrival->from.any, &asked->from, asked->from_length);
+  return place(receiver);
+}
+
+static void run_rule(struct receiver *receiver, VALUE transaction) {
+  struct arrival arrival;
+  VALUE response = gyre_dns_transaction_call(transaction);
+  char *to = response == Qfalse ? NULL : begin_response(&arrival, receiver, transaction);
+  if (!to) return;
+  if (NIL_P(response)) {
+    arrival.length = gyre_dns_transaction_write(transaction, (uint8_t *)to);
+  } else {
+    arrival.length = (size_t)RSTRING_LEN(response);
+    if (arrival.length > GYRE_DATAGRAM_QUEUED) return;
+    memcpy(to, RSTRING_PTR(response), arrival.length);
+  }
+  send_response(&arrival, to);
+}
+
+/* Ends at the limit: each question may be deferred. */
+static VALUE run_rules(VALUE self) {
+  struct receiver *receiver = get(self);
+  while (RARRAY_LEN(receiver->pending) > 0 && receiver->waiting <= receiver->waiting_limit) {
+    VALUE object = rb_ary_shift(receiver->pending);
+    if (RB_TYPE_P(object, T_ARRAY))
+      rb_funcallv(receiver->log, rb_intern("log"), 2, RARRAY_CONST_PTR(object));
+    else
+      run_rule(receiver, object);
+    RB_GC_GUARD(object);
+  }
+  return Qnil;
+}
+
+static VALUE end_rules(VALUE self) {
+  get(self)->waiting--;
+  return Qnil;
+}
+
+static VALUE rules_main(VALUE self) { return rb_ensure(run_rules, self, end_rules, self); }
+
+/* A fiber runs rules one by one and is replaced when it waits. Raises a rule's Interrupt or
+ * SystemExit. */
+static VALUE start_rules(VALUE self) {
+  struct receiver *receiver = get(self);
+  while (RARRAY_LEN(receiver->pending) > 0 && receiver->packets.scheduler) {
+    if (receiver->waiting >= receiver->waiting_limit) {
+      gyre_dns_responder_get(receiver->responder)->responder.counts.overload += (uint64_t)RARRAY_LEN(receiver->pending);
+      rb_ary_clear(receiver->pending);
+      break;
+    }
+    receiver->waiting++;
+    gyre_spawn(receiver->packets.scheduler, rules_main, self, Qnil);
+  }
+  return Qnil;
+}
+
+/* Makes an upstream's reply the response, without parsing records. `to`: room for `length` and 64
+ * bytes, or for the most bytes over UDP. Returns the response's length; 0 if that cannot be. */
+static size_t adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
+  const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
+  struct gyre_dns_edns edns = transaction->manner.edns;
+  struct gyre_dns_query found;
+  struct gyre_dns_writer writer;
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+  if (gyre_dns_query_read(&found, (const uint8_t *)reply, length) != GYRE_DNS_WELL_FORMED || found.counts[0] != 1 ||
+      gyre_dns_transaction_read_name(self, name) != found.question.name_length ||
+      found.records_at != GYRE_DNS_HEADER_BYTES + found.question.name_length + 4) /* a compressed name */
+    return 0;
+  size_t end = length, own = edns.present ? 11 + edns.options_length : 0;
+  if (found.edns.present) { /* the last record, or there is one behind it */
+    if (found.edns.options + found.edns.options_length != (const uint8_t *)reply + length) return 0;
+    end = found.opt_at;
+    found.counts[3]--;
+  }
+  found.flags = (found.flags | GYRE_DNS_QR | GYRE_DNS_RA) & (uint16_t)~GYRE_DNS_AA;
+  if (end + own > transaction->manner.limit) {
+    found.flags |= GYRE_DNS_TC;
+    found.counts[1] = found.counts[2] = found.counts[3] = 0;
+    end = found.records_at;
+  }
+  memcpy(to, reply, end);
+  memcpy(to + GYRE_DNS_HEADER_BYTES, name, found.question.name_length); /* as the client wrote it */
+  gyre_dns_writer_init(&writer, to, end + own);
+  writer.length = end;
+  edns.options = transaction->manner.cookie;
+  edns.rcode = found.edns.present ? found.edns.rcode : 0;
+  if (edns.present) found.counts[3] += gyre_dns_put_opt(&writer, &edns);
+  gyre_dns_put_header(&writer, gyre_dns_16((const uint8_t *)RSTRING_PTR(transaction->bytes)), found.flags,
+                      found.counts);
+  return writer.length;
+}
+
+/* A deferred transaction counts as a waiting rule until its answer. */
+static void defer(struct gyre_dns_transaction *transaction) {
+  transaction->deferred = true;
+  get(transaction->receiver)->waiting++;
+}
+
+/* Sends the response. Without a reply, or if that cannot be adopted, the rules go on. */
+static void answer_deferred(VALUE transaction, const char *reply, size_t length) {
+  struct receiver *receiver = get(gyre_dns_transaction_get(transaction)->receiver);
+  struct arrival arrival;
+  receiver->waiting--;
+  char *to = begin_response(&arrival, receiver, transaction);
+  if (!to) return;
+  if (reply) arrival.length = adopt(transaction, reply, length, (uint8_t *)to);
+  if (arrival.length)
+    send_response(&arrival, to);
+  else
+    add_pending(&arrival);
+  if (RARRAY_LEN(receiver->pending) > 0)
+    gyre_loop_report_again(&receiver->packets.scheduler->loop, &receiver->packets.watch, GYRE_READABLE);
+}
+
+static void answer(struct receiver *receiver, const struct gyre_datagram_packet *packet, uint32_t now_s) {
+  struct gyre_dns_responder *responder = &gyre_dns_responder_get(receiver->responder)->responder;
+  struct gyre_dns_manner manner;
+  struct gyre_dns_request request = {
+      .bytes = (const uint8_t *)packet->bytes, .length = packet->length, .from = &packet->from.any, .now_s = now_s};
+  struct arrival arrival = {receiver, packet->from, &packet->local, Qfalse, &request, &manner, NULL, 0};
+  char *to = place(receiver);
+  enum gyre_dns_action action = gyre_dns_respond(responder, &request, &manner, (uint8_t *)to, &arrival.length);
+  if (action == GYRE_DNS_REPLY) send_response(&arrival, to);
+  if (action == GYRE_DNS_ASK) add_pending(&arrival);
+}
+
+static void on_readable(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
+  struct receiver *receiver = GYRE_CONTAINER(watch, struct receiver, packets.watch);
+  uint32_t now_s = (uint32_t)time(NULL);
+  int state = 0, count = GYRE_DATAGRAM_BATCH;
+  for (int round = 0; round < ROUNDS && count == GYRE_DATAGRAM_BATCH && receiver->packets.scheduler && !state;
+       round++) {
+    struct gyre_datagram_packet packets[GYRE_DATAGRAM_BATCH];
+    count = gyre_datagram_receive(receiver->packets.fd, REQUEST_BYTES, packets, GYRE_DATAGRAM_BATCH);
+    for (int i = 0; i < count; i++) answer(receiver, &packets[i], now_s);
+    if (RARRAY_LEN(receiver->pending) > 0) rb_protect(start_rules, receiver->packets.client.self, &state);
+  }
+  if (receiver->packets.scheduler) await_more(&receiver->packets, count);
+  if (state) rb_jump_tag(state);
+}
+
+/* Sends pending responses. */
+static void stop_client(struct gyre_client *client) {
+  struct receiver *receiver = GYRE_CONTAINER(client, struct receiver, packets.client);
+  gyre_deferred_cancel(&receiver->flushing);
+  if (client->forks == gyre_forks) flush(receiver);
+  leave(&receiver->packets);
+}
+
+/* Runs in this thread's scheduler until `stop`. `log` gets each response and its client's address,
+ * in a fiber, or is nil; `waiting_limit`: rules that run or wait at once. */
+static VALUE receiver_new(VALUE class, VALUE io, VALUE responder, VALUE log, VALUE waiting_limit) {
+  struct receiver *receiver;
+  unsigned limit = NUM2UINT(waiting_limit);
+  int fd = rb_io_descriptor(io);
+  (void)gyre_dns_responder_get(responder);
+  VALUE self = TypedData_Make_Struct(class, struct receiver, &receiver_type, receiver);
+  gyre_deferred_init(&receiver->flushing, flush_at_the_end);
+  receiver->waiting_limit = limit;
+  RB_OBJ_WRITE(self, &receiver->io, io);
+  RB_OBJ_WRITE(self, &receiver->responder, responder);
+  RB_OBJ_WRITE(self, &receiver->log, log);
+  RB_OBJ_WRITE(self, &receiver->pending, rb_ary_new());
+  if (!(receiver->queue = calloc(1, sizeof(*receiver->queue)))) rb_memerror();
+  int error = enter(&receiver->packets, self, fd, on_readable, stop_client);
+  if (error) rb_syserr_fail(-error, "watch a UDP socket");
+  return self;
+}
+
+/* May be called again. */
+static VALUE receiver_stop(VALUE self) {
+  struct receiver *receiver = get(self);
+  if (receiver->packets.scheduler) stop_client(&receiver->packets.client);
+  return Qnil;
+}
+
+/* Number of rules that run or wait. */
+static VALUE receiver_waiting(VALUE self) { return UINT2NUM(get(self)->waiting); }
+
+#define PLACES 1024    /* by id; at most half of them are taken, as random bytes are used up before */
+#define DRAWN_BYTES 10 /* for a question: its id, and the case of its letters */
+#define TICK_NS INT64_C(1000000000)
+#define TICKS_TAKING 2 /* before another port is used */
+#define TICKS_OPEN 7   /* so that the last question has 5 s for its reply */
+
+struct place {
+  VALUE transaction; /* Qfalse: free */
+  uint8_t drawn[DRAWN_BYTES];
+};
+
+struct forwarder {
+  struct packets packets;
+  VALUE random; /* a String, used up to `next` */
+  struct gyre_timer tick;
+  unsigned ticks, next, taken;
+  struct place places[PLACES];
+};
+
+static void forwarder_mark(void *opaque) {
+  const struct forwarder *forwarder = opaque;
+  GYRE_MARK(forwarder->random, forwarder->packets.client.self);
+  for (int i = 0; i < PLACES && forwarder->taken; i++) rb_gc_mark(forwarder->places[i].transaction);
+}
+
+/* Without write barriers: places change with every question. */
+GYRE_TYPE(forwarder_type, "Gyre::DNS::Forwarder", forwarder_mark, RUBY_DEFAULT_FREE, NULL, 0);
+
+static void give_back(struct forwarder *forwarder, struct place *place, const char *reply, size_t length) {
+  VALUE transaction = place->transaction;
+  place->transaction = Qfalse;
+  forwarder->taken--;
+  answer_deferred(transaction, reply, length);
+  RB_GC_GUARD(transaction);
+}
+
+static void close_client(struct gyre_client *client) {
+  struct forwarder *forwarder = GYRE_CONTAINER(client, struct forwarder, packets.client);
+  VALUE self = client->self; /* the client kept it */
+  if (client->forks == gyre_forks) gyre_timers_cancel(&forwarder->packets.scheduler->loop.timers, &forwarder->tick);
+  leave(&forwarder->packets);
+  close(forwarder->packets.fd);
+  for (int i = 0; i < PLACES && forwarder->taken; i++)
+    if (forwarder->places[i].transaction) give_back(forwarder, &forwarder->places[i], NULL, 0);
+  RB_GC_GUARD(self);
+}
+
+static bool is_old(const struct forwarder *forwarder) {
+  return forwarder->ticks >= TICKS_TAKING || forwarder->next + DRAWN_BYTES > (unsigned)RSTRING_LEN(forwarder->random);
+}
+
+static void on_tick(struct gyre_timer *timer, void *loop) {
+  struct forwarder *forwarder = GYRE_CONTAINER(timer, struct forwarder, tick);
+  if (++forwarder->ticks == TICKS_OPEN || (forwarder->taken == 0 && is_old(forwarder)) ||
+      gyre_timers_arm(&((struct gyre_loop *)loop)->timers, timer, gyre_loop_now(loop) + TICK_NS) < 0)
+    close_client(&forwarder->packets.client);
+}
+
+/* Reads the question's name, and changes its letters' case as drawn. */
+static size_t drawn_name(const struct place *place, uint8_t name[GYRE_DNS_NAME_BYTES]) {
+  size_t length = gyre_dns_transaction_read_name(place->transaction, name);
+  for (size_t i = 0; i < length; i++) { /* the lengths of labels are below 'A' */
+    uint8_t letter = name[i] | 0x20;
+    bool changes = place->drawn[2 + i / 8 % 8] >> i % 8 & 1;
+    if (changes && letter >= 'a' && letter <= 'z') name[i] ^= 0x20;
+  }
+  return length;
+}
+
+static bool is_answer(const struct place *place, const struct gyre_datagram_packet *packet) {
+  struct gyre_dns_query reply;
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+  enum gyre_dns_verdict verdict = gyre_dns_query_read(&reply, (const uint8_t *)packet->bytes, packet->length);
+  if (packet->truncated || verdict != GYRE_DNS_WELL_FORMED || reply.counts[0] != 1) return false;
+  if ((reply.flags & (GYRE_DNS_QR | GYRE_DNS_OPCODE | GYRE_DNS_TC)) != GYRE_DNS_QR) return false;
+  unsigned rcode = reply.flags & GYRE_DNS_RCODE;
+  bool failed = rcode == 1 || rcode == 2 || rcode == 4 || rcode == 5; /* another server may know it */
+  return !failed && reply.question.type == gyre_dns_transaction_get(place->transaction)->type &&
+         reply.question.class == GYRE_DNS_IN && reply.question.name_length == drawn_name(place, name) &&
+         memcmp(reply.question.name, name, reply.question.name_length) == 0;
+}
+
+/* Ignores packets with another id. Rules ask again, from another port, after any but an answer. */
+static void take(struct forwarder *forwarder, const struct gyre_datagram_packet *packet) {
+  if (packet->length < GYRE_DNS_HEADER_BYTES) return;
+  struct place *place = &forwarder->places[gyre_dns_16((const uint8_t *)packet->bytes) % PLACES];
+  if (!place->transaction || memcmp(packet->bytes, place->drawn, 2) != 0) return;
+  give_back(forwarder, place, is_answer(place, packet) ? packet->bytes : NULL, packet->length);
+}
+
+static void on_reply(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
+  struct forwarder *forwarder = GYRE_CONTAINER(watch, struct forwarder, packets.watch);
+  struct gyre_datagram_packet packets[GYRE_DATAGRAM_BATCH];
+  int count = gyre_datagram_receive(forwarder->packets.fd, GYRE_DATAGRAM_QUEUED, packets, GYRE_DATAGRAM_BATCH);
+  for (int i = 0; i < count; i++) take(forwarder, &packets[i]);
+  if ((count < 0 && count != -EAGAIN) || (forwarder->taken == 0 && is_old(forwarder)))
+    close_client(&forwarder->packets.client); /* an error concerns the server: it is unreachable */
+  else
+    await_more(&forwarder->packets, count);
+}
+
+/* Opens in this thread's scheduler. `sockaddr`: the server's; `random`: DRAWN_BYTES for each
+ * question. Raises SystemCallError. */
+static VALUE forwarder_new(VALUE class, VALUE sockaddr, VALUE random) {
+  struct gyre_loop *loop = &gyre_scheduler_current()->loop;
+  struct forwarder *forwarder;
+  StringValue(sockaddr);
+  StringValue(random);
+  if (RSTRING_LEN(sockaddr) < (long)sizeof(sa_family_t)) rb_raise(rb_eArgError, "cannot open");
+  VALUE self = TypedData_Make_Struct(class, struct forwarder, &forwarder_type, forwarder);
+  forwarder->random = rb_str_new_frozen(random);
+  forwarder->tick.fire = on_tick;
+  const struct sockaddr *address = (const struct sockaddr *)RSTRING_PTR(sockaddr);
+  int fd = socket(address->sa_family, SOCK_DGRAM, 0), error = 0;
+  if (fd < 0) rb_sys_fail("open a UDP socket");
+  rb_fd_fix_cloexec(fd);
+  if (connect(fd, address, (socklen_t)RSTRING_LEN(sockaddr)) < 0) error = -errno;
+  if (!error) error = enter(&forwarder->packets, self, fd, on_reply, close_client);
+  if (!error && (error = gyre_timers_arm(&loop->timers, &forwarder->tick, gyre_loop_now(loop) + TICK_NS)) < 0)
+    leave(&forwarder->packets);
+  if (error) {
+    close(fd);
+    rb_syserr_fail(-error, "ask a name server");
+  }
+  return self;
+}
+
+/* Draws until a place is free. NULL: another forwarder's turn. */
+static struct place *draw(struct forwarder *forwarder) {
+  while (forwarder->packets.scheduler && forwarder->packets.client.forks == gyre_forks && !is_old(forwarder)) {
+    const char *drawn = RSTRING_PTR(forwarder->random) + forwarder->next;
+    struct place *place = &forwarder->places[gyre_dns_16((const uint8_t *)drawn) % PLACES];
+    forwarder->next += DRAWN_BYTES;
+    if (place->transaction) continue;
+    memcpy(place->drawn, drawn, DRAWN_BYTES);
+    return place;
+  }
+  return NULL;
+}
+
+/* EDNS concerns one hop (RFC 6891): the upstream gets ours. */
+static void put_query(VALUE self, struct gyre_dns_writer *writer, uint16_t id) {
+  const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
+  struct gyre_dns_edns edns = {.udp_bytes = GYRE_DNS_UDP_BYTES, .flags = transaction->manner.edns.flags};
+  uint16_t counts[4] = {1, 0, 0, gyre_dns_put_opt(writer, &edns)};
+  uint16_t repeated = gyre_dns_16((const uint8_t *)RSTRING_PTR(transaction->bytes) + 2) & (GYRE_DNS_CD | GYRE_DNS_AD);
+  gyre_dns_put_header(writer, id, GYRE_DNS_RD | repeated, counts);
+}
+
+/* Passes on a deferrable transaction's question: its response leaves without the caller. False:
+ * this one takes no more questions. */
+static VALUE forwarder_take(VALUE self, VALUE transaction) {
+  struct forwarder *forwarder = rb_check_typeddata(self, &forwarder_type);
+  uint8_t query[GYRE_DNS_HEADER_BYTES + GYRE_DNS_NAME_BYTES + 4 + 11], name[GYRE_DNS_NAME_BYTES];
+  struct gyre_dns_writer writer;
+  struct gyre_dns_transaction *asked = gyre_dns_transaction_get(transaction);
+  struct place *place = draw(forwarder);
+  if (!place) return Qfalse;
+  defer(asked);
+  place->transaction = transaction;
+  forwarder->taken++;
+  (void)drawn_name(place, name);
+  gyre_dns_writer_init(&writer, query, sizeof(query));
+  (void)gyre_dns_put_question(&writer, name, asked->type, GYRE_DNS_IN);
+  put_query(transaction, &writer, gyre_dns_16(place->drawn));
+  int error = gyre_datagram_send(forwarder->packets.fd, (const char *)query, writer.length, NULL);
+  if (error == -EAGAIN) give_back(forwarder, place, NULL, 0);
+  if (error && error != -EAGAIN) close_client(&forwarder->packets.client); /* perhaps of an earlier packet (udp(7)) */
+  return Qtrue;
+}
+
+void gyre_init_dns_packets(void) {
+  gyre_forks_count();
+  VALUE receiver_class = rb_define_class_under(gyre_mDNS, "Receiver", rb_cObject);
+  rb_undef_alloc_func(receiver_class);
+  rb_define_singleton_method(receiver_class, "new", receiver_new, 4);
+  rb_define_method(receiver_class, "stop", receiver_stop, 0);
+  rb_define_method(receiver_class, "waiting", receiver_waiting, 0);
+  VALUE forwarder_class = rb_define_class_under(gyre_mDNS, "Forwarder", rb_cObject);
+  rb_undef_alloc_func(forwarder_class);
+  rb_define_singleton_method(forwarder_class, "new", forwarder_new, 2);
+  rb_define_method(forwarder_class, "take", forwarder_take, 1);
+}
