@@ -220,7 +220,7 @@ class DNSServerAddressTest < Minitest::Test
     "192.0.2.1:5300" => ["udp", "192.0.2.1", 5300, nil, nil], "udp://[2001:db8::1]:5300" => ["udp", "2001:db8::1", 5300, nil, nil],
     "tcp://192.0.2.1" => ["tcp", "192.0.2.1", 53, nil, nil], "tls://192.0.2.1#dns.example" => ["tls", "192.0.2.1", 853, "dns.example", nil],
     "tls://dns.example:8853" => ["tls", "dns.example", 8853, nil, nil],
-    "https://dns.example/dns-query" => ["https", "dns.example", 443, nil, "/dns-query"]
+    "https://dns.example" => ["https", "dns.example", 443, nil, "/dns-query"], "https://[::1]/q" => ["https", "::1", 443, nil, "/q"]
   }.freeze
 
   def test_addresses_of_name_servers

@@ -75,6 +75,8 @@ module Async
       class Rules < Gyre::DNS::Rules
         attr_writer :server
 
+        alias answer process
+
         def empty? = false
 
         def open? = false
@@ -148,18 +150,9 @@ module RubyDNS
   class Server < Async::DNS::Server
     Rule = RubyDNS::Rule
 
-    def initialize(...)
-      super
-      @written = Gyre::DNS::Rules.new
-    end
+    %i[match otherwise on next!].each { |name| define_method(name) { |*given, &block| rules.public_send(name, *given, &block) } }
 
-    def match(...) = @written.match(...)
-    def otherwise(...) = @written.otherwise(...)
-    def on(...) = @written.on(...)
-    def fire(...) = @written.fire(...)
-    def next! = @written.next!
-
-    def process(_name, _resource_class, transaction) = @written.process(transaction)
+    def process(_name, _resource_class, transaction) = rules.answer(transaction)
   end
   RuleBasedServer = Server
 

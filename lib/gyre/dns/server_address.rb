@@ -43,7 +43,7 @@ module Gyre
                                "tls://address:port, tls://address#name or https://host/path"
         end
 
-        new(protocol, host, port, parts[:name], parts[:path])
+        new(protocol, host, port, parts[:name], parts[:path] || ("/dns-query" if protocol == "https"))
       end
 
       # @return [Boolean]

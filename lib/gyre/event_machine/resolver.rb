@@ -20,8 +20,11 @@ module Gyre
 
             request = DefaultDeferrable.new
             EventMachine.next_tick do
-              outcome = addresses_or_reason(hostname)
-              outcome.is_a?(Array) ? request.succeed(outcome) : request.fail(outcome)
+              addresses = resolver.addresses(hostname)
+            rescue Gyre::DNS::NoAnswer, ArgumentError => error
+              request.fail(error.message)
+            else
+              addresses.empty? ? request.fail("no address of #{hostname}") : request.succeed(addresses)
             end
             request
           end
@@ -45,13 +48,6 @@ module Gyre
           def socket; end
 
           private
-
-          def addresses_or_reason(hostname)
-            addresses = resolver.addresses(hostname)
-            addresses.empty? ? "no address of #{hostname}" : addresses
-          rescue Gyre::DNS::NoAnswer, ArgumentError => error
-            error.message
-          end
 
           # One per run of the reactor.
           def resolver

@@ -23,8 +23,7 @@ module Gyre
           that of /etc/resolv.conf. TLS verifies the server's certificate.
         TEXT
         WORDS = { "+tcp" => "tcp", "+tls" => "tls", "+https" => "https" }.freeze
-        PATH = "/dns-query"
-        private_constant :WORDS, :PATH
+        private_constant :WORDS
 
         def flags
           Flags.new(BANNER, help: ["-h", "--help"]) do |flags|
@@ -68,9 +67,7 @@ module Gyre
           given = Gyre::DNS::Configuration.new(File.exist?("/etc/resolv.conf") ? File.read("/etc/resolv.conf") : "").servers if given.empty?
           given.map do |text|
             text = "#{protocol}://#{text.match?(Resolv::IPv6::Regex) ? "[#{text}]" : text}" if protocol && !text.include?("://")
-            server = Gyre::DNS::ServerAddress.parse(text)
-            server.path ||= PATH if server.protocol == "https"
-            server
+            Gyre::DNS::ServerAddress.parse(text)
           end
         end
 
