@@ -1,8 +1,8 @@
 /* Gyre::DNS::Receiver and Forwarder: UDP sockets on a loop, for lib/gyre/dns/server.rb, which owns
- * the receiver's, and upstream.rb. Each takes up to 16 packets per system call. A receiver sends the
- * responder's answers in one, and runs pooled fibers for other requests. A forwarder is connected to
- * a name server and passes questions on without fibers, each with a random id and case. It takes
- * only whole answers: rules get the question again after anything else. */
+ * the receiver's, and upstream.rb. Each takes up to 16 packets per system call. A receiver sends
+ * the responder's answers in one, and runs pooled fibers for other requests. A forwarder is
+ * connected to a name server and passes questions on without fibers, each with a random id and
+ * case. It takes only whole answers: rules get the question again after anything else. */
 #include "dns/dns.h"
 #include "fiber/scheduler.h"
 #include "loop/forks.h"

@@ -79,7 +79,10 @@ module Gyre
       end
     end
 
-    # A message: header, questions, records.
+    # A message: id; flags (the header's second word without the rcode); rcode with EDNS's upper
+    # bits; questions; records of answers, authority and additional, without OPT; edns or nil.
+    Message = Struct.new(:id, :flags, :rcode, :questions, :answers, :authority, :additional, :edns) { remove_method :rcode= }
+
     class Message
       # Response.
       QR = 0x8000
@@ -97,19 +100,6 @@ module Gyre
       CD = 0x0010
       # Bytes of the longest message, over TCP.
       BYTES_LIMIT = 65_535
-
-      # @return [Integer]
-      attr_accessor :id
-      # @return [Integer] the header's second word without the rcode: flags and opcode
-      attr_accessor :flags
-      # @return [Integer] with EDNS's upper bits
-      attr_reader :rcode
-      # @return [Array<Question>]
-      attr_reader :questions
-      # @return [Array<Record>] without OPT
-      attr_reader :answers, :authority, :additional
-      # @return [EDNS, nil]
-      attr_accessor :edns
 
       # @param bytes [String]
       # @return [Message]
@@ -140,17 +130,12 @@ module Gyre
       # @param sections [Array<Array<Record>>] answers, authority, additional
       # @param edns [EDNS, nil]
       def initialize(id = 0, flags = 0, rcode: 0, questions: [], sections: [[], [], []], edns: nil)
-        @id = id
-        @flags = flags
-        @rcode = rcode
-        @questions = questions
-        @answers, @authority, @additional = sections
-        @edns = edns
+        super(id, flags, rcode, questions, *sections, edns)
       end
 
       # @param code [Integer, Symbol] such as :NXDomain
       def rcode=(code)
-        @rcode = DNS.rcode_number(code)
+        self[:rcode] = DNS.rcode_number(code)
       end
 
       # @return [Integer] 0: a query

@@ -37,7 +37,7 @@ module Gyre
         @servers = addresses.flatten.map { |address| ServerAddress.parse(address) }
         raise ArgumentError, "a name server is missing" if @servers.empty?
 
-        require "gyre/dns/upstream_https" if @servers.any? { |server| server.protocol == "https" } # before a server becomes another user
+        require "gyre/http/client" if @servers.any? { |server| server.protocol == "https" } # before a server becomes another user
 
         @timeout_s = timeout_s
         @attempts = attempts

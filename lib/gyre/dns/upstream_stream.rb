@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A name server over TCP (RFC 7766) or TLS (RFC 7858): each exchange has a connection, and leaves it
-# to the next one. Made by Gyre::DNS::Upstream, which bounds the number of exchanges.
+# A name server over TCP (RFC 7766), TLS (RFC 7858) or HTTPS (RFC 8484): over a stream each exchange
+# has a connection, and leaves it to the next one. Made by Gyre::DNS::Upstream, which bounds the
+# number of exchanges.
 
 require "gyre/clock"
 require "gyre/net"
@@ -67,6 +68,38 @@ module Gyre
       end
 
       def left_s(until_s) = [until_s - Clock.now, 0.001].max
+    end
+
+    # Over HTTPS, by the HTTP client.
+    class UpstreamHTTPS
+      TYPE = "application/dns-message"
+      HEADERS = { "content-type" => TYPE, "accept" => TYPE }.freeze
+      private_constant :TYPE, :HEADERS
+
+      def initialize(server, tls)
+        @url = "https://#{server.authority}#{server.path}"
+        @client = HTTP::Client.new(tls: tls, body_bytes_limit: Message::BYTES_LIMIT)
+      end
+
+      # Returns {query => packet}, as {UpstreamStream#exchange}.
+      def exchange(queries, until_s)
+        return queries.to_h { |query| [query, post(query, until_s)] } unless queries.size > 1 && Task.current?
+
+        Gyre.run { |task| queries.to_h { |query| [query, task.async { post(query, until_s) }] }.transform_values(&:wait) }
+      end
+
+      def close = @client.close
+
+      private
+
+      def post(query, until_s)
+        response = @client.post(@url, query.bytes, headers: HEADERS, timeout_s: [until_s - Clock.now, 0.001].max)
+        return response.body.b if response.status == 200 && response.headers["content-type"] == TYPE
+
+        raise IOError, "#{@url}: status #{response.status}, #{response.headers["content-type"] || "no content type"}"
+      rescue HTTP::Client::Error => error
+        raise IOError, error.message
+      end
     end
   end
 end
