@@ -9,7 +9,6 @@ require "gyre/deadline"
 require "gyre/errors"
 require "gyre/inspection/hierarchy"
 require "gyre/sync/waiter"
-require "gyre/task/children"
 require "gyre/task/context"
 require "gyre/task/expired"
 require "gyre/task/failure"
@@ -40,7 +39,8 @@ module Gyre
 
     RUNNING = Object.new.freeze
     STOPPED = Object.new.freeze
-    private_constant :RUNNING, :STOPPED
+    NO_CHILDREN = {}.freeze
+    private_constant :RUNNING, :STOPPED, :NO_CHILDREN
 
     # The calling task.
     # @return [Task]
@@ -76,7 +76,7 @@ module Gyre
       @made_at = Clock.now
       @outcome = RUNNING
       @fiber = @waiters = @annotation = nil
-      @children = Children::NONE
+      @children = NO_CHILDREN # task => true, unfinished, in the order of their starts
       @stopping = false
     end
 
@@ -92,8 +92,8 @@ module Gyre
       raise Error, "#{label} belongs to another thread: start its children there" unless here?
 
       child = Task.new(self, name, transient, block, transient ? @context.with_deadline(nil) : @context)
-      @children = Children.new if @children.equal?(Children::NONE)
-      @children.add(child)
+      @children = {}.compare_by_identity if @children.equal?(NO_CHILDREN)
+      @children[child] = true
       begin
         scheduler.spawn(child)
       ensure
@@ -277,7 +277,7 @@ module Gyre
     def result = failed? ? @outcome.ask : value
 
     # @return [Array<Task>] unfinished children, the oldest first
-    def children = @children.to_a
+    def children = @children.keys
 
     # Returns the task's deadline that ends first.
     # @return [Deadline, nil]
@@ -494,13 +494,12 @@ module Gyre
         @parent&.disown(self)
         @parent
       else
-        stop_family unless @children.needed?
+        stop_family if @children.all? { |child, _| child.transient? }
         nil
       end
     end
 
     def settle_alone
-      @children.recount unless @children.empty?
       return if @outcome.equal?(RUNNING)
       return stop_family unless @children.empty?
 

@@ -8,8 +8,6 @@ module Gyre
     # late one), taking the first is free. A heap in Ruby is not faster, and an interrupt would
     # leave it unordered.
     class Timers
-      # Cancelled timers leave when they are more than this, and than half.
-      CANCELLED_LIMIT = 128
       # select(2) takes no infinite time.
       DELAY_LIMIT_S = 86_400
 
@@ -22,40 +20,31 @@ module Gyre
           @target = target
         end
 
-        def cancel
-          return unless @target
+        # By one call in C, so that no interrupt leaves it half done.
+        def cancel = @timers.delete(self)
 
-          @target = nil
-          @timers.count_cancelled
-        end
+        def pending? = @timers.include?(self)
 
-        def pending? = !@target.nil?
-
-        def fire
-          target = @target
-          target&.call
-        end
+        def fire = @target.call
       end
 
       def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
       def initialize
         @timers = []
-        @cancelled = 0
       end
 
       # An interrupt may call `target` again, harmlessly.
       def after(seconds, target)
-        timer = Timer.new(self, Timers.now + seconds, target)
+        timer = Timer.new(@timers, Timers.now + seconds, target)
         insert(timer)
         timer
       end
 
-      def size = @timers.size - @cancelled
+      def size = @timers.size
 
       # Seconds until the first timer (0: overdue), or nil.
       def delay
-        drop_cancelled
         first = @timers.first or return nil
 
         delay = first.at - Timers.now
@@ -63,23 +52,11 @@ module Gyre
       end
 
       def fire
-        return if @timers.empty?
-
         now = Timers.now
         while (timer = @timers.first) && timer.at <= now
           timer.fire
           timer.cancel
-          drop_cancelled
         end
-      end
-
-      # For Timer#cancel.
-      def count_cancelled
-        @cancelled += 1
-        return if @cancelled < CANCELLED_LIMIT || @cancelled * 2 < @timers.size
-
-        @timers = @timers.select(&:pending?)
-        @cancelled = 0
       end
 
       private
@@ -91,13 +68,6 @@ module Gyre
         else
           at = timer.at
           @timers.insert(@timers.bsearch_index { |other| other.at > at }, timer)
-        end
-      end
-
-      def drop_cancelled
-        while (timer = @timers.first) && !timer.pending?
-          @timers.shift
-          @cancelled -= 1
         end
       end
     end
