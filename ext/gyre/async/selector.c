@@ -13,19 +13,14 @@
 #define ROUNDS_LIMIT 32 /* rounds of ready fibers between two system calls */
 #define SWEEP_NS INT64_C(100000000)
 
-/* An element of the ready queue. */
-struct gyre_selector_entry {
-  struct gyre_list node;
-  VALUE fiber;                           /* or an object with alive? and transfer */
-  bool on_heap;                          /* an entry of `push` */
-  struct gyre_selector_entry *allocated; /* next of all entries on the heap */
-};
+static VALUE *queue_slot(struct gyre_selector *selector, uint64_t place) {
+  return &selector->ready[place & (selector->capacity - 1)];
+}
 
 static void selector_mark(void *opaque) {
   struct gyre_selector *selector = opaque;
   GYRE_MARK(selector->loop_fiber, selector->thread);
-  GYRE_EACH(struct gyre_selector_entry, entry, &selector->ready, node) rb_gc_mark(entry->fiber);
-  GYRE_EACH(struct gyre_selector_entry, entry, &selector->due, node) rb_gc_mark(entry->fiber);
+  for (uint64_t place = selector->first; place < selector->end; place++) rb_gc_mark(*queue_slot(selector, place));
   GYRE_EACH(struct gyre_selector_wait, wait, &selector->waiting, node) rb_gc_mark(wait->fiber);
   GYRE_EACH(struct gyre_selector_wait, wait, &selector->reported, node) rb_gc_mark(wait->fiber);
 }
@@ -49,17 +44,14 @@ static void close_loop(struct gyre_selector *selector) {
 static void selector_free(void *opaque) {
   struct gyre_selector *selector = opaque;
   close_loop(selector);
-  while (selector->allocated) {
-    struct gyre_selector_entry *entry = selector->allocated;
-    selector->allocated = entry->allocated;
-    xfree(entry);
-  }
+  xfree(selector->ready);
   xfree(selector);
 }
 
 static size_t selector_size(const void *opaque) {
   const struct gyre_selector *selector = opaque;
-  return sizeof(*selector) + (size_t)selector->loop.descriptor_capacity * sizeof(struct gyre_descriptor);
+  return sizeof(*selector) + selector->capacity * sizeof(VALUE) +
+         (size_t)selector->loop.descriptor_capacity * sizeof(struct gyre_descriptor);
 }
 
 /* Without write barriers: marked objects are on fibers' stacks and change at every switch. */
@@ -82,11 +74,8 @@ static VALUE selector_allocate(VALUE class) {
   struct gyre_selector *selector;
   VALUE self = TypedData_Make_Struct(class, struct gyre_selector, &selector_type, selector);
   selector->loop_fiber = selector->thread = Qnil;
-  gyre_list_init(&selector->ready);
-  gyre_list_init(&selector->due);
   gyre_list_init(&selector->waiting);
   gyre_list_init(&selector->reported);
-  gyre_list_init(&selector->spare);
   selector->closed = true;
   return self;
 }
@@ -126,8 +115,7 @@ static VALUE selector_close(VALUE self) {
   selector->closed = true;
   abandon_waits(&selector->waiting);
   abandon_waits(&selector->reported);
-  gyre_list_splice(&selector->due, &selector->ready);
-  while (!gyre_list_empty(&selector->due)) gyre_list_remove(selector->due.next);
+  selector->first = selector->end;
   gyre_timers_cancel_all(&selector->loop.timers);
   close_loop(selector);
   return Qnil;
@@ -154,20 +142,19 @@ VALUE gyre_selector_leave(struct gyre_selector *selector) {
 /* Enters the loop's fiber without queueing. Returns the transfer's value. */
 static VALUE selector_transfer(VALUE self) { return gyre_selector_leave(gyre_selector_opened(self)); }
 
-static void queue_push(struct gyre_selector *selector, VALUE fiber) {
-  struct gyre_selector_entry *entry;
-  if (gyre_list_empty(&selector->spare)) {
-    entry = xmalloc(sizeof(*entry));
-    gyre_list_init(&entry->node);
-    entry->allocated = selector->allocated;
-    selector->allocated = entry;
-  } else {
-    entry = GYRE_CONTAINER(selector->spare.next, struct gyre_selector_entry, node);
-    gyre_list_remove(&entry->node);
+/* Returns the fiber's place. */
+static uint64_t queue_push(struct gyre_selector *selector, VALUE fiber) {
+  if (selector->end - selector->first == selector->capacity) {
+    size_t capacity = selector->capacity ? 2 * selector->capacity : 64;
+    VALUE *ready = ALLOC_N(VALUE, capacity);
+    for (uint64_t place = selector->first; place < selector->end; place++)
+      ready[place & (capacity - 1)] = *queue_slot(selector, place);
+    xfree(selector->ready);
+    selector->ready = ready;
+    selector->capacity = capacity;
   }
-  entry->on_heap = true;
-  entry->fiber = fiber;
-  gyre_list_append(&selector->ready, &entry->node);
+  *queue_slot(selector, selector->end) = fiber;
+  return selector->end++;
 }
 
 /* Queues a fiber for {#select}. Any thread may call it, and then {#wakeup}. */
@@ -177,7 +164,8 @@ static VALUE selector_push(VALUE self, VALUE fiber) {
 }
 
 struct passing {
-  struct gyre_selector_entry entry; /* the suspended fiber */
+  struct gyre_selector *selector;
+  uint64_t place; /* of the suspended fiber in the queue */
   ID method;
   int argc;
   const VALUE *argv;
@@ -185,7 +173,8 @@ struct passing {
 };
 
 static VALUE pass_ensure(VALUE argument) {
-  gyre_list_remove(&((struct passing *)argument)->entry.node);
+  const struct passing *passing = (const struct passing *)argument;
+  if (passing->place >= passing->selector->first) *queue_slot(passing->selector, passing->place) = Qnil;
   return Qnil;
 }
 
@@ -199,9 +188,10 @@ static VALUE pass_body(VALUE argument) {
 
 /* Queues the current fiber and enters another. */
 static VALUE pass(VALUE self, ID method, int argc, const VALUE *argv) {
-  struct passing passing = {.entry = {.fiber = rb_fiber_current()}, .method = method, .argc = argc, .argv = argv};
+  struct gyre_selector *selector = gyre_selector_opened(self);
+  struct passing passing = {.selector = selector, .method = method, .argc = argc, .argv = argv};
   passing.keywords = rb_keyword_given_p() ? RB_PASS_KEYWORDS : RB_NO_KEYWORDS;
-  gyre_list_append(&gyre_selector_opened(self)->ready, &passing.entry.node);
+  passing.place = queue_push(selector, rb_fiber_current());
   VALUE result = rb_ensure(pass_body, (VALUE)&passing, pass_ensure, (VALUE)&passing);
   RB_GC_GUARD(self);
   return result;
@@ -225,9 +215,7 @@ static VALUE selector_raise(int argc, VALUE *argv, VALUE self) {
   return pass(self, rb_intern("raise"), argc, argv);
 }
 
-static bool anything_ready(struct gyre_selector *selector) {
-  return !gyre_list_empty(&selector->ready) || !gyre_list_empty(&selector->due);
-}
+static bool anything_ready(struct gyre_selector *selector) { return selector->first < selector->end; }
 
 static VALUE selector_ready_p(VALUE self) { return anything_ready(gyre_selector_get(self)) ? Qtrue : Qfalse; }
 
@@ -235,12 +223,9 @@ static VALUE selector_ready_p(VALUE self) { return anything_ready(gyre_selector_
  * flush. */
 static long flush_ready(struct gyre_selector *selector) {
   long count = 0;
-  gyre_list_splice(&selector->due, &selector->ready);
-  while (!gyre_list_empty(&selector->due)) {
-    struct gyre_selector_entry *entry = GYRE_CONTAINER(selector->due.next, struct gyre_selector_entry, node);
-    VALUE fiber = entry->fiber;
-    gyre_list_remove(&entry->node);
-    if (entry->on_heap) gyre_list_append(&selector->spare, &entry->node);
+  for (uint64_t due = selector->end; selector->first < due;) {
+    VALUE fiber = *queue_slot(selector, selector->first++);
+    if (NIL_P(fiber)) continue;
     count++;
     enter(fiber);
   }

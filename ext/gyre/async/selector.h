@@ -22,10 +22,10 @@ struct gyre_selector {
   VALUE loop_fiber;
   /* the loop's fiber, which made it */
   VALUE thread;
-  struct gyre_list ready, due;           /* struct gyre_selector_entry; the rest of a flush */
-  struct gyre_list waiting, reported;    /* struct gyre_selector_wait */
-  struct gyre_list spare;                /* unused entries on the heap */
-  struct gyre_selector_entry *allocated; /* all on the heap */
+  VALUE *ready;                       /* a ring of fibers, or objects with alive? and transfer; nil: entered already */
+  uint64_t first, end;                /* places in it, ever growing */
+  size_t capacity;                    /* a power of two */
+  struct gyre_list waiting, reported; /* struct gyre_selector_wait */
   struct gyre_timer limit, sweep;
   unsigned rounds;  /* since the kernel was asked */
   int64_t slice_ns; /* coarse time of that question */
