@@ -11,7 +11,6 @@
 #include "loop/forks.h"
 
 #define ROUNDS_LIMIT 32 /* rounds of ready fibers between two system calls */
-#define SWEEP_NS INT64_C(100000000)
 
 static VALUE *queue_slot(struct gyre_selector *selector, uint64_t place) {
   return &selector->ready[place & (selector->capacity - 1)];
@@ -81,7 +80,6 @@ static VALUE selector_allocate(VALUE class) {
 }
 
 static bool sleeping(struct gyre_loop *loop);
-static void sweep(struct gyre_timer *timer, void *context);
 
 /* A timer only ends the sleep. */
 static void time_is_over(struct gyre_timer *timer, void *context) {}
@@ -96,7 +94,6 @@ static VALUE selector_initialize(VALUE self, VALUE loop_fiber, VALUE backend) {
   selector->loop_fiber = loop_fiber;
   selector->thread = rb_thread_current();
   selector->limit.fire = time_is_over;
-  selector->sweep.fire = sweep;
   selector->forks = gyre_forks;
   selector->closed = false;
   return self;
@@ -245,29 +242,11 @@ static long flush_reported(struct gyre_selector *selector) {
   return count;
 }
 
-/* Before 4.0 Ruby reports no closes, and the kernel drops watches silently: the first sleep after
- * fibers have run checks descriptors a little later. */
-static void sweep(struct gyre_timer *timer, void *context) {
-  struct gyre_selector *selector = GYRE_CONTAINER(context, struct gyre_selector, loop);
-  struct gyre_watch *watches[GYRE_CLOSED_BATCH];
-  struct gyre_list *node = selector->waiting.next;
-  selector->swept = true;
-  while (node != &selector->waiting) {
-    int count = 0;
-    for (; node != &selector->waiting && count < GYRE_CLOSED_BATCH; node = node->next)
-      watches[count++] = &GYRE_CONTAINER(node, struct gyre_selector_wait, node)->watch;
-    gyre_loop_report_closed(&selector->loop, watches, count);
-  }
-}
-
 /* Before each sleep. First handles a signal that Async masked during `select`, which would not end
  * the sleep. */
 static bool sleeping(struct gyre_loop *loop) {
   struct gyre_selector *selector = GYRE_CONTAINER(loop, struct gyre_selector, loop);
   if (RTEST(rb_funcallv(rb_cThread, rb_intern("pending_interrupt?"), 0, NULL))) return false;
-  if (!selector->swept && !gyre_list_empty(&selector->waiting) && !gyre_timer_armed(&selector->sweep)) {
-    (void)gyre_timers_arm(&loop->timers, &selector->sweep, gyre_timers_now() + SWEEP_NS);
-  }
   selector->slept_ns = gyre_timers_now();
   return true;
 }
@@ -289,7 +268,6 @@ static VALUE selector_select(VALUE self, VALUE duration) {
   int64_t duration_ns = gyre_duration_ns(duration);
   selector->idle_ns = 0;
   long queued = flush_ready(selector), count = flush_reported(selector);
-  if (queued || count) selector->swept = false;
   if (selector->closed || may_skip_the_kernel(selector)) return LONG2NUM(count);
 
   bool wait = duration_ns != 0 && !queued && !count && !anything_ready(selector);
@@ -302,10 +280,9 @@ static VALUE selector_select(VALUE self, VALUE duration) {
     selector->idle_ns = selector->loop.now_ns - selector->slept_ns;
     selector->slept_ns = 0;
   }
-  long reported = flush_reported(selector);
-  if (reported) selector->swept = false;
+  count += flush_reported(selector);
   RB_GC_GUARD(self);
-  return LONG2NUM(count + reported);
+  return LONG2NUM(count);
 }
 
 static VALUE selector_idle_duration(VALUE self) { return DBL2NUM((double)gyre_selector_get(self)->idle_ns / 1e9); }

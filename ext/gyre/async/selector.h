@@ -26,12 +26,11 @@ struct gyre_selector {
   uint64_t first, end;                /* places in it, ever growing */
   size_t capacity;                    /* a power of two */
   struct gyre_list waiting, reported; /* struct gyre_selector_wait */
-  struct gyre_timer limit, sweep;
+  struct gyre_timer limit;
   unsigned rounds;  /* since the kernel was asked */
   int64_t slice_ns; /* coarse time of that question */
   int64_t slept_ns; /* begin of this sleep; 0: awake */
   int64_t idle_ns;  /* of the last select */
-  bool swept;       /* no fiber has run since the descriptors were checked */
   unsigned forks;   /* of its process */
   bool closed;
 };

@@ -1,8 +1,8 @@
 /* IO#close and IO#reopen during waits for the IO: Ruby before 4.0 reports them to no scheduler,
  * later versions to the closing thread's scheduler and to reading or writing fibers. The kernel
  * drops the watch, and the number may be reused at once. So the first loop wraps both methods:
- * waits for the IO end, on any loop and thread, and backends release it. The sweeps of wait.c,
- * selector.c and keyed_watch.c find closes in C (IO#close_write of a pipe). */
+ * waits for the IO end, on any loop and thread, and backends release it. The sweeps of wait.c
+ * and keyed_watch.c find closes in C (IO#close_write of a pipe). */
 #include "feature.h"
 
 #include "gyre.h"

@@ -7,9 +7,6 @@
 module Gyre
   class Scheduler
     class PooledFiber < Fiber
-      # True if it can take another job.
-      alias usable? alive?
-
       def alive? = super && !idle?
 
       def transfer(...) = idle? ? refuse("attempt to transfer to a terminated fiber") : super(...)

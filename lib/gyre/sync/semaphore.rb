@@ -61,9 +61,8 @@ module Gyre
       started = false
       with_place(nil, -> { started }) do
         parent.async(name, transient: transient) do |task|
-          noted = nil
           started = true
-          note(Fiber.current) { |holder| noted = holder }
+          @holders[noted = Fiber.current] += 1
           block.call(task)
         ensure
           @lock.synchronize { give_up(noted) if started }
@@ -134,7 +133,7 @@ module Gyre
         end
       end
       waiter&.park
-      note(holder) { noted = holder } if holder
+      @holders[noted = holder] += 1 if holder
       yield
     ensure
       @lock.synchronize do
@@ -155,11 +154,6 @@ module Gyre
 
       waiter, = @waiting.shift if @count <= @limit
       waiter ? waiter.wake : @count -= 1
-    end
-
-    def note(fiber)
-      @holders[fiber] += 1
-      yield fiber
     end
 
     def forget(counts, key) = counts[key] > 1 ? counts[key] -= 1 : counts.delete(key)
