@@ -39,8 +39,6 @@ void gyre_log_record_write(char *at, uint64_t sequence, uint64_t time_us, struct
   put32(at + 4, gyre_log_crc32(0, at + GYRE_LOG_RECORD_PREFIX, length));
 }
 
-static size_t length_of(const char *at) { return GYRE_LOG_RECORD_PREFIX + (size_t)get32(at); }
-
 long gyre_log_record_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                          struct gyre_log_message *message) {
   cutter->wanted = GYRE_LOG_RECORD_PREFIX;
@@ -68,28 +66,25 @@ long gyre_log_record_cut(struct gyre_log_cutter *cutter, const char *bytes, size
   return (long)(GYRE_LOG_RECORD_PREFIX + size);
 }
 
+/* Sets the record at this offset; false at the end or an incomplete record. */
+static bool whole(const char *bytes, size_t length, size_t offset, size_t *record) {
+  if (length - offset < GYRE_LOG_RECORD_HEAD) return false;
+  *record = GYRE_LOG_RECORD_PREFIX + (size_t)get32(bytes + offset);
+  return *record >= GYRE_LOG_RECORD_HEAD + (size_t)(uint8_t)bytes[offset + 24] + (uint8_t)bytes[offset + 25] &&
+         *record <= length - offset;
+}
+
 struct gyre_log_measure gyre_log_batch_measure(const char *bytes, size_t length, size_t limit) {
   struct gyre_log_measure measure = {0, 0, 0};
-  while (length - measure.bytes >= GYRE_LOG_RECORD_HEAD) {
-    const char *at = bytes + measure.bytes;
-    size_t record = length_of(at), left = length - measure.bytes;
-    if (record < GYRE_LOG_RECORD_HEAD || record > left || record > limit) break;
-    size_t names = (size_t)(uint8_t)at[24] + (uint8_t)at[25];
-    if (record < GYRE_LOG_RECORD_HEAD + names) break;
+  size_t record;
+  while (whole(bytes, length, measure.bytes, &record) && record <= limit) {
+    const char *const at = bytes + measure.bytes;
     if (gyre_log_crc32(0, at + GYRE_LOG_RECORD_PREFIX, record - GYRE_LOG_RECORD_PREFIX) != get32(at + 4)) break;
     measure.bytes += record;
     measure.count++;
     measure.last_sequence = get64(at + 8);
   }
   return measure;
-}
-
-/* Sets the record at this offset; false at the end or an incomplete record. */
-static bool whole(const char *bytes, size_t length, size_t offset, size_t *record) {
-  if (length - offset < GYRE_LOG_RECORD_HEAD) return false;
-  *record = length_of(bytes + offset);
-  return *record >= GYRE_LOG_RECORD_HEAD + (size_t)(uint8_t)bytes[offset + 24] + (uint8_t)bytes[offset + 25] &&
-         *record <= length - offset;
 }
 
 size_t gyre_log_batch_after(const char *bytes, size_t length, uint64_t sequence) {

@@ -55,15 +55,6 @@ static int write_line(struct gyre_log_sink *sink, const struct gyre_log_line *li
   return 0;
 }
 
-/* Collects the parts that make messages equal. */
-static void parts_of(const struct gyre_log_channel *channel, struct gyre_log_text text,
-                     const struct gyre_log_origin_text *origin, struct gyre_log_text parts[GYRE_LOG_LAST_PARTS]) {
-  parts[0] = gyre_log_channel_service(channel);
-  parts[1] = gyre_log_channel_severity(channel);
-  parts[2] = text;
-  parts[3] = origin ? origin->text : (struct gyre_log_text){NULL, 0};
-}
-
 static bool is_last(const struct gyre_log_sink *sink, const struct gyre_log_text parts[GYRE_LOG_LAST_PARTS]) {
   const char *at = sink->last.bytes;
   if (!sink->has_last) return false;
@@ -124,8 +115,9 @@ int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *chann
   const struct gyre_log_origin *const from = sink->origin ? arrival->origin : NULL;
   const struct gyre_log_origin_text *const origin = from ? &from->texts[sink->format] : NULL;
   if (sink->cull) {
-    struct gyre_log_text parts[GYRE_LOG_LAST_PARTS];
-    parts_of(channel, arrival->text, origin, parts);
+    const struct gyre_log_text parts[GYRE_LOG_LAST_PARTS] = {gyre_log_channel_service(channel),
+                                                             gyre_log_channel_severity(channel), arrival->text,
+                                                             origin ? origin->text : (struct gyre_log_text){NULL, 0}};
     if (is_last(sink, parts)) {
       repeat(sink, arrival);
       return 0;

@@ -161,9 +161,11 @@ module Gyre
 
       # Makes room while neither the server nor the disk takes records.
       def evict
-        raise SpoolFull, full_message if @options.when_full == :raise
-
         @sender.drop if @options.when_full == :drop_oldest
+        return unless @options.when_full == :raise
+
+        room = "memory_limit: #{@options.memory_limit}#{", spool_limit: #{@options.spool_limit}" if @options.spool}"
+        raise SpoolFull, "the log client of #{@service.inspect} has no more room (#{room})#{": #{@sender.error.message}" if @sender.error}"
       end
 
       # Restarts the sender in a forked child, or after its thread was killed.
@@ -190,11 +192,6 @@ module Gyre
       def raise_refusal
         refusal = @sender.refusal or return
         raise refusal.class, "#{refusal.message} (logged messages are kept)"
-      end
-
-      def full_message
-        room = "memory_limit: #{@options.memory_limit}#{", spool_limit: #{@options.spool_limit}" if @options.spool}"
-        "the log client of #{@service.inspect} has no more room (#{room})#{": #{@sender.error.message}" if @sender.error}"
       end
     end
   end

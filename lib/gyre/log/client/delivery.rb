@@ -140,7 +140,11 @@ module Gyre
 
       def lose(error)
         @transmission.stop
-        change_identity(error) if error.is_a?(IdentityTaken)
+        if error.is_a?(IdentityTaken)
+          # The server may store some records twice, but loses none.
+          @backlog.identify(@identity = Identity.fresh)
+          @options.report.call("#{error.message}: unacknowledged messages are sent under a new one")
+        end
         refused = error.is_a?(Denied) || error.is_a?(Incompatible)
         answered = refused || error.is_a?(ProtocolError)
         @standing.error = error
@@ -149,14 +153,6 @@ module Gyre
         @standing.refusal, @outbox.attention = error, true if refused
         @dialer.failed(refused: refused, at_once: !answered)
         @waiters.wake_all
-      end
-
-      # Sends unacknowledged records again under a new id: the server may store some twice, but
-      # loses none.
-      def change_identity(error)
-        @identity = Identity.fresh
-        @backlog.identify(@identity)
-        @options.report.call("#{error.message}: unacknowledged messages are sent under a new one")
       end
 
       def stay_away

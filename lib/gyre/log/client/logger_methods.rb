@@ -110,11 +110,10 @@ module Gyre
     # Converts logged objects other than plain Strings for Gyre::Log::Client.
     # @api private
     module Text
-      NAMES = %w[debug info warn error fatal].freeze
-      RANKS = NAMES.each_with_index.flat_map { |name, rank| [name, name.to_sym, rank].map { |key| [key, rank] } }.to_h.freeze
+      RANKS = %w[debug info warn error fatal].each_with_index.flat_map { |name, rank| [name, name.to_sym, rank].product([rank]) }.to_h.freeze
       UNKNOWN = 5
       AS_THEY_ARE = [Encoding::UTF_8, Encoding::US_ASCII, Encoding::BINARY].freeze
-      private_constant :NAMES, :AS_THEY_ARE
+      private_constant :AS_THEY_ARE
 
       class << self
         # Returns Logger's number; unknown names rank highest.

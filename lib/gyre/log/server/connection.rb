@@ -82,7 +82,7 @@ module Gyre
 
       # Ends the connection: its client has connected again.
       def replaced
-        @work&.detach_session
+        @work&.session = nil
         act { refuse("replaced by a newer connection of the same client") }
       end
 
@@ -348,23 +348,17 @@ module Gyre
     # Passes a connection's messages to a decoder of the ingest, and acknowledges durable records. A
     # Gyre::Log::Connection has a Feed or a Gyre::Log::Follower; neither uses a socket or loop.
     class Feed
-      attr_reader :session
+      attr_accessor :session # nil: the client's next connection has it
 
       def initialize(decoder, session)
         @decoder, @session = decoder, session
         @sent = 0 # the last acknowledgement
-        @ended = false
       end
 
       def receive(bytes, time_ns) = @decoder.feed(bytes, time_ns)
 
       # Ends the input, whose rest the ingest returns. Returns nil or the fault.
-      def finish(time_ns)
-        return if @ended
-
-        @ended = true
-        @decoder.finish(time_ns)
-      end
+      def finish(time_ns) = @decoder.finish(time_ns)
 
       def due
         return if @session.nil? || @sent >= @session.acknowledged
@@ -375,9 +369,6 @@ module Gyre
 
       # True if all its records are acknowledged.
       def done? = @session.nil? || (!@session.pending? && @sent >= @session.acknowledged)
-
-      # Leaves the session to the client's next connection.
-      def detach_session = @session = nil
 
       def messages = @decoder.messages
 

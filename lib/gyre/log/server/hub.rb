@@ -229,6 +229,7 @@ module Gyre
     # slow reader's are dropped, counted, and reported in the stream.
     class Follower
       attr_reader :messages
+      attr_accessor :session # a Feed has one
 
       # An empty `service` means all.
       def initialize(ingest, service, limit)
@@ -257,10 +258,6 @@ module Gyre
       end
 
       def done? = true
-
-      def session; end
-
-      def detach_session; end
 
       def incomplete = 0
     end

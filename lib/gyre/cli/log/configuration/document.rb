@@ -27,7 +27,7 @@ module Gyre
             stream = Psych.parse_stream(text)
             @root = stream.children.first&.root
             mistake.call(line(stream.children[1]), nil, "one file has one document; remove the line ---") if stream.children.size > 1
-            refuse_tags(mistake)
+            mistake.call(line(tag), nil, "the tag #{tag.tag} has no place here; remove it") if tag
             refuse_double_keys(mistake)
             loader = Psych::ClassLoader::Restricted.new(["Symbol"], [])
             @plain = Psych::Visitors::ToRuby.new(Scanner.new(loader), loader).accept(@root) if @root
@@ -71,10 +71,6 @@ module Gyre
           end
 
           def tag = @root&.find { |node| node.respond_to?(:tag) && node.tag && !node.tag.match?(/\A!\z|\Atag:yaml\.org,2002:/) }
-
-          def refuse_tags(mistake)
-            mistake.call(line(tag), nil, "the tag #{tag.tag} has no place here; remove it") if tag
-          end
 
           def refuse_double_keys(mistake)
             @root&.grep(Psych::Nodes::Mapping)&.each do |mapping|
