@@ -8,7 +8,7 @@ void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub
   decoder->hub = hub;
   decoder->session = session;
   decoder->cutter.kind = kind;
-  decoder->cutter.framing = framing;
+  decoder->cutter.framing = kind == GYRE_LOG_JSON_LINES ? GYRE_LOG_LINES : framing;
   decoder->cutter.limit = limit;
   decoder->cutter.scratch = &hub->scratch;
   hub->references++;

@@ -1,5 +1,4 @@
-/* Frames of the old wire (log_frame.h, lib/gyre/log/wire.rb), lines of JSON, and the choice of a
- * cutter. */
+/* Frames of the old wire (log_frame.h, lib/gyre/log/wire.rb), and the choice of a cutter. */
 #include "log/log_frame.h"
 
 #define LENGTH_LEAST (GYRE_LOG_FRAME_HEADER + 3)
@@ -52,31 +51,12 @@ static long frame_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t 
   return (long)frame;
 }
 
-const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *at, size_t length) {
-  return cutter->kind == GYRE_LOG_JSON_LINES ? memchr(at, '\n', length) : gyre_log_syslog_line_end(at, length);
-}
-
-/* Takes the line as text; Ruby parses it (lib/gyre/log/ingest/json_decoder.rb). */
-static void json_line(const char *bytes, size_t length, struct gyre_log_message *message) {
-  message->text = (struct gyre_log_text){bytes, length};
-  message->present = length > 0;
-}
-
-static long json_line_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
-                          struct gyre_log_message *message) {
-  const char *const end = gyre_log_line_end(cutter, bytes + cutter->scanned, length - cutter->scanned);
-  const long used = gyre_log_take_line(cutter, bytes, length, end);
-  if (used > 0) json_line(bytes, (size_t)used - 1, message);
-  return used;
-}
-
 long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message) {
   message->sequence = 0;
   message->present = message->has_time = false;
   switch (cutter->kind) {
   case GYRE_LOG_FRAMES: return frame_cut(cutter, bytes, length, message);
   case GYRE_LOG_RECORDS: return gyre_log_record_cut(cutter, bytes, length, message);
-  case GYRE_LOG_JSON_LINES: return json_line_cut(cutter, bytes, length, message);
   default: return gyre_log_syslog_cut(cutter, bytes, length, message);
   }
 }
@@ -85,9 +65,6 @@ long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t
                        struct gyre_log_message *message) {
   message->sequence = 0;
   message->present = message->has_time = false;
-  switch (cutter->kind) {
-  case GYRE_LOG_SYSLOG: return gyre_log_syslog_cut_last(cutter, bytes, length, message);
-  case GYRE_LOG_JSON_LINES: json_line(bytes, length, message); return 0;
-  default: return -GYRE_LOG_CUT_OFF;
-  }
+  if (cutter->kind == GYRE_LOG_FRAMES || cutter->kind == GYRE_LOG_RECORDS) return -GYRE_LOG_CUT_OFF;
+  return gyre_log_syslog_cut_last(cutter, bytes, length, message);
 }

@@ -52,7 +52,7 @@ long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t leng
 long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                        struct gyre_log_message *message);
 
-/* Parts of gyre_log_cut. */
+/* Parts of gyre_log_cut; syslog's are for JSON, too: both are lines. */
 long gyre_log_record_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                          struct gyre_log_message *message);
 long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
@@ -62,17 +62,6 @@ long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes,
 
 /* Returns the byte that ends a line, or NULL. */
 const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *at, size_t length);
-const char *gyre_log_syslog_line_end(const char *at, size_t length);
-
-/* Like gyre_log_cut, for a line up to `end`; NULL: incomplete. */
-static inline long gyre_log_take_line(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
-                                      const char *end) {
-  const size_t line = end ? (size_t)(end - bytes) : length;
-  if (line > cutter->limit) return -GYRE_LOG_TOO_LONG;
-  cutter->wanted = 0;
-  cutter->scanned = end ? 0 : length;
-  return end ? (long)line + 1 : 0;
-}
 
 /* Parses a message by RFC 5424 or RFC 3164. Returns 0 or GYRE_LOG_NO_MEMORY. */
 long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buffer *scratch,

@@ -271,7 +271,8 @@ static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_
 
 /* A zero byte ends a message, too (RFC 6587 section 3.4.2; Python's SysLogHandler). Searches in
  * steps, as either may never come. */
-const char *gyre_log_syslog_line_end(const char *at, size_t length) {
+const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *at, size_t length) {
+  if (cutter->kind == GYRE_LOG_JSON_LINES) return memchr(at, '\n', length);
   while (length > 0) {
     const size_t step = length < LINE_STEP ? length : LINE_STEP;
     const char *const feed = memchr(at, '\n', step);
@@ -283,14 +284,26 @@ const char *gyre_log_syslog_line_end(const char *at, size_t length) {
   return NULL;
 }
 
+/* A line of JSON is a text, which Ruby parses (lib/gyre/log/ingest/json_lines.rb). */
+static long parse_line(const struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                       struct gyre_log_message *message) {
+  if (cutter->kind == GYRE_LOG_SYSLOG) return gyre_log_syslog_parse(bytes, length, cutter->scratch, message);
+  message->text = (struct gyre_log_text){bytes, length};
+  message->present = length > 0;
+  return 0;
+}
+
 static long line_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                      struct gyre_log_message *message) {
   const char *const from = bytes + cutter->scanned;
-  const char *const end = length > cutter->scanned ? gyre_log_syslog_line_end(from, length - cutter->scanned) : NULL;
-  const long used = gyre_log_take_line(cutter, bytes, length, end);
-  if (used <= 0) return used;
-  const long wrong = gyre_log_syslog_parse(bytes, (size_t)used - 1, cutter->scratch, message);
-  return wrong < 0 ? wrong : used;
+  const char *const end = length > cutter->scanned ? gyre_log_line_end(cutter, from, length - cutter->scanned) : NULL;
+  const size_t line = end ? (size_t)(end - bytes) : length;
+  if (line > cutter->limit) return -GYRE_LOG_TOO_LONG;
+  cutter->wanted = 0;
+  cutter->scanned = end ? 0 : length;
+  if (!end) return 0;
+  const long wrong = parse_line(cutter, bytes, line, message);
+  return wrong < 0 ? wrong : (long)line + 1;
 }
 
 long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
@@ -312,5 +325,5 @@ long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes,
   if (cutter->framing == GYRE_LOG_OCTET_COUNTING ||
       (cutter->scanned == 0 && read_head(cutter, bytes, length, &start, &count) == COUNTED))
     return -GYRE_LOG_CUT_OFF;
-  return gyre_log_syslog_parse(bytes, length, cutter->scratch, message);
+  return parse_line(cutter, bytes, length, message);
 }

@@ -39,10 +39,9 @@ module Gyre
 
         def follow(service)
           viewer = @target.viewer
-          backoff = nil
           loop do
-            viewer.each_line(service, connected: -> { backoff = came_back(viewer, backoff) }) { |line| show(line) }
-            backoff = wait(viewer, backoff)
+            viewer.each_line(service, connected: -> { came_back(viewer) }) { |line| show(line) }
+            wait(viewer)
           rescue Errno::EPIPE
             raise
           rescue Gyre::Log::Denied, Gyre::Log::Incompatible, ProtocolError => error
@@ -50,21 +49,20 @@ module Gyre
           rescue *GONE => error
             raise StartError, @target.explain(error) unless @connected
 
-            backoff = wait(viewer, backoff)
+            wait(viewer)
           end
         end
 
-        def came_back(viewer, backoff)
-          @err.puts(@paint.call("gyre log tail: #{viewer} is back", :dim)) if backoff
+        def came_back(viewer)
+          @err.puts(@paint.call("gyre log tail: #{viewer} is back", :dim)) if @backoff
           @connected = true
-          nil
+          @backoff = nil
         end
 
-        def wait(viewer, backoff)
-          @err.puts(@paint.call("gyre log tail: #{viewer} has gone; waiting for it", :dim)) unless backoff
-          backoff ||= Backoff.new(*PAUSES_S.minmax)
-          sleep backoff.failed
-          backoff
+        def wait(viewer)
+          @err.puts(@paint.call("gyre log tail: #{viewer} has gone; waiting for it", :dim)) unless @backoff
+          @backoff ||= Backoff.new(*PAUSES_S.minmax)
+          sleep @backoff.failed
         end
 
         def show(line)
