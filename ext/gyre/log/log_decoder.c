@@ -55,10 +55,6 @@ static int fail(struct gyre_log_decoder *decoder, long wrong) {
   return decoder->wrong = (int)-wrong;
 }
 
-static int refuse(struct gyre_log_decoder *decoder, int result) {
-  return result == -EAGAIN ? fail(decoder, -GYRE_LOG_NO_ROOM) : result;
-}
-
 static int collect(struct gyre_log_decoder *decoder, struct gyre_log_text line) {
   if (gyre_log_buffer_reserve(&decoder->lines, line.length + 1) < 0) return -ENOMEM;
   gyre_log_buffer_put(&decoder->lines, line.bytes, line.length);
@@ -76,7 +72,8 @@ static int deliver(struct gyre_log_decoder *decoder, const struct gyre_log_messa
     return fail(decoder, -GYRE_LOG_SEQUENCE_JUMP);
   decoder->messages++;
   if (decoder->cutter.kind == GYRE_LOG_JSON_LINES) return collect(decoder, message->text);
-  return gyre_log_hub_deliver(decoder->hub, message, decoder->session);
+  const int result = gyre_log_hub_deliver(decoder->hub, message, decoder->session);
+  return result == -EAGAIN ? fail(decoder, -GYRE_LOG_NO_ROOM) : result;
 }
 
 /* Returns how many new bytes belong to the incomplete message. */
@@ -102,7 +99,7 @@ static int complete(struct gyre_log_decoder *decoder, const char **bytes, size_t
     if (taken == 0) continue;
     const int result = deliver(decoder, &message);
     drop_rest(decoder);
-    if (result != 0) return refuse(decoder, result);
+    if (result != 0) return result;
   }
   return 0;
 }
@@ -116,7 +113,7 @@ static int feed(struct gyre_log_decoder *decoder, const char *bytes, size_t leng
     if (taken < 0) return fail(decoder, taken);
     if (taken == 0) return keep(decoder, bytes, length);
     const int delivered = deliver(decoder, &message);
-    if (delivered != 0) return refuse(decoder, delivered);
+    if (delivered != 0) return delivered;
     bytes += taken;
     length -= (size_t)taken;
   }
@@ -138,5 +135,5 @@ int gyre_log_decoder_finish(struct gyre_log_decoder *decoder, int64_t time_ns) {
   enter(decoder);
   const int result = leave(decoder, deliver(decoder, &message));
   drop_rest(decoder);
-  return result != 0 ? refuse(decoder, result) : 0;
+  return result;
 }

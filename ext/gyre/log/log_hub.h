@@ -110,7 +110,6 @@ struct gyre_log_sink {
   bool has_last;
   uint64_t repeats;
   struct gyre_log_time repeat_time, repeat_logged_at;
-  bool repeat_has_logged_at;
 };
 
 void gyre_log_sink_release(struct gyre_log_sink *sink);

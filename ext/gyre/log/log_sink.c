@@ -78,13 +78,6 @@ static int remember(struct gyre_log_sink *sink, const struct gyre_log_text parts
   return 0;
 }
 
-static void repeat(struct gyre_log_sink *sink, const struct gyre_log_arrival *arrival) {
-  sink->repeats++;
-  sink->repeat_time = *arrival->time;
-  sink->repeat_has_logged_at = arrival->logged_at != NULL;
-  if (arrival->logged_at) sink->repeat_logged_at = *arrival->logged_at;
-}
-
 int gyre_log_sink_finish(struct gyre_log_sink *sink) {
   char text[64];
   struct gyre_log_buffer middle = {NULL, 0, 0};
@@ -100,7 +93,7 @@ int gyre_log_sink_finish(struct gyre_log_sink *sink) {
     const struct gyre_log_line line = {gyre_log_text_of(&middle),
                                        {text, (size_t)length},
                                        &sink->repeat_time,
-                                       sink->repeat_has_logged_at ? &sink->repeat_logged_at : NULL,
+                                       sink->repeat_logged_at.known ? &sink->repeat_logged_at : NULL,
                                        origin.fields > 0 ? &origin : NULL};
     result = write_line(sink, &line);
   }
@@ -119,7 +112,10 @@ int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *chann
                                                              gyre_log_channel_severity(channel), arrival->text,
                                                              origin ? origin->text : (struct gyre_log_text){NULL, 0}};
     if (is_last(sink, parts)) {
-      repeat(sink, arrival);
+      sink->repeats++;
+      sink->repeat_time = *arrival->time;
+      sink->repeat_logged_at.known = false;
+      if (arrival->logged_at) sink->repeat_logged_at = *arrival->logged_at;
       return 0;
     }
     if (gyre_log_sink_finish(sink) < 0 || remember(sink, parts, origin ? origin->fields : 0) < 0) return -ENOMEM;

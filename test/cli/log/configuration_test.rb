@@ -97,7 +97,7 @@ class LogConfigurationTest < Minitest::Test
   end
 
   def test_syncinterval_0_is_off
-    assert_equal [nil, nil, 0.5], ["0", "'0'", "0.5"].map { |value| parse("syncinterval: #{value}").settings[:sync_interval] }
+    assert_equal [0, 0, 0.5], ["0", "'0'", "0.5"].map { |value| parse("syncinterval: #{value}").settings[:sync_interval] }
   end
 
   def test_numbers_may_stand_in_quotes

@@ -119,10 +119,9 @@ module Gyre
         end
 
         def settings
-          sync = all[:sync_interval]
           {
-            **all.slice(:interval, :inputs, :limits), **values.slice(:tls, :raw, :origin),
-            bind: addresses, key: key, sync_interval: (sync unless sync.zero?),
+            **all.slice(:interval, :sync_interval, :inputs, :limits), **values.slice(:tls, :raw, :origin),
+            bind: addresses, key: key,
             logs: all[:logs].select { |log| log[:services] }.map { |log| log_settings(log) },
             default_log: log_settings({ logfile: default_log, **values.slice(:cull, :levels) })
           }
