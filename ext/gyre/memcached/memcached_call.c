@@ -2,8 +2,6 @@
  * (memcached_request.c). */
 #include "memcached/memcached.h"
 
-#include <ruby/encoding.h>
-
 static VALUE call_class, reply_class;
 
 void gyre_memcached_call_init(struct gyre_memcached_call *call, VALUE server, enum gyre_memcached_kind kind,
@@ -64,9 +62,7 @@ static ID codes[GYRE_MEMCACHED_ERROR + 1];
 
 /* Sets a Struct's members without Ruby code. */
 static VALUE whole(const struct gyre_memcached_reply *reply) {
-  if (!reply_class) {
-    reply_class = gyre_kept(rb_path2class("Gyre::Memcached::Reply"));
-  }
+  if (!reply_class) reply_class = gyre_kept(rb_path2class("Gyre::Memcached::Reply"));
   VALUE bytes = reply->code == GYRE_MEMCACHED_VA ? bytes_of(reply) : Qnil;
   return rb_struct_new(reply_class, ID2SYM(codes[reply->code]), bytes, UINT2NUM(reply->flags), ULL2NUM(reply->cas),
                        seconds(reply->ttl_s), seconds(reply->idle_s),
@@ -82,19 +78,11 @@ static void add_line(struct gyre_memcached_call *call, const struct gyre_memcach
     rb_ary_push(call->value, rb_utf8_str_new(reply->text, (long)reply->text_length));
 }
 
-static const char *error_word(uint8_t code) {
-  return code == GYRE_MEMCACHED_SERVER_ERROR   ? "SERVER_ERROR"
-         : code == GYRE_MEMCACHED_CLIENT_ERROR ? "CLIENT_ERROR"
-                                               : "ERROR";
-}
-
 void gyre_memcached_call_take(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply,
                               uint32_t index) {
   call->code = reply->code;
   if (reply->code >= GYRE_MEMCACHED_SERVER_ERROR) {
-    if (NIL_P(call->error))
-      call->error = rb_enc_sprintf(rb_utf8_encoding(), "%s %.*s", error_word(reply->code), (int)reply->text_length,
-                                   reply->text_length ? reply->text : "");
+    if (NIL_P(call->error)) call->error = rb_utf8_str_new(reply->text, (long)reply->text_length);
     call->refused++;
     return;
   }

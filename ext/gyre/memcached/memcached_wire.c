@@ -141,25 +141,17 @@ static bool parse_flags(struct gyre_memcached_reply *reply, const char *p, const
   return true;
 }
 
-#define PAIR(a, b) ((unsigned)(a) << 8 | (unsigned)(b))
-
-static int meta_code(const char *line) {
-  switch (PAIR((unsigned char)line[0], (unsigned char)line[1])) {
-  case PAIR('H', 'D'): return GYRE_MEMCACHED_HD;
-  case PAIR('E', 'N'): return GYRE_MEMCACHED_EN;
-  case PAIR('N', 'F'): return GYRE_MEMCACHED_NF;
-  case PAIR('N', 'S'): return GYRE_MEMCACHED_NS;
-  case PAIR('E', 'X'): return GYRE_MEMCACHED_EX;
-  case PAIR('V', 'A'): return GYRE_MEMCACHED_VA;
-  case PAIR('M', 'N'): return GYRE_MEMCACHED_MN;
-  default: return -1;
-  }
-}
-
 static const struct {
   const char *word;
   uint8_t length, code;
 } words[] = {
+    {"HD", 2, GYRE_MEMCACHED_HD},
+    {"VA", 2, GYRE_MEMCACHED_VA},
+    {"EN", 2, GYRE_MEMCACHED_EN},
+    {"NF", 2, GYRE_MEMCACHED_NF},
+    {"NS", 2, GYRE_MEMCACHED_NS},
+    {"EX", 2, GYRE_MEMCACHED_EX},
+    {"MN", 2, GYRE_MEMCACHED_MN},
     {"OK", 2, GYRE_MEMCACHED_OK},
     {"END", 3, GYRE_MEMCACHED_END},
     {"STAT", 4, GYRE_MEMCACHED_STAT},
@@ -171,7 +163,7 @@ static const struct {
     {"CLIENT_ERROR", 12, GYRE_MEMCACHED_CLIENT_ERROR},
 };
 
-static int word_code(const char *line, size_t length) {
+static int code_of(const char *line, size_t length) {
   for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
     if (words[i].length == length && memcmp(words[i].word, line, length) == 0) return words[i].code;
   }
@@ -201,24 +193,17 @@ ssize_t gyre_memcached_parse(struct gyre_memcached_reply *reply, const char *byt
   *wanted = length + 1;
   if (length < 4) return 0; /* length of the shortest reply: HD and CRLF */
   *reply = (struct gyre_memcached_reply){.hit = -1, .ttl_s = INT64_MIN, .idle_s = INT64_MIN};
-  int code = meta_code(bytes);
-  if (code >= 0 && bytes[2] == '\r' && bytes[3] == '\n' && code != GYRE_MEMCACHED_VA) {
-    reply->code = (uint8_t)code;
-    return 4;
-  }
   size_t looked = length < GYRE_MEMCACHED_LINE_BYTES ? length : GYRE_MEMCACHED_LINE_BYTES;
   const char *feed = memchr(bytes, '\n', looked);
   if (!feed) return looked == GYRE_MEMCACHED_LINE_BYTES ? broken(reply, "a line without end") : 0;
   if (feed == bytes || feed[-1] != '\r') return broken(reply, "a line that ends without CR");
   const char *end = feed - 1, *p = memchr(bytes, ' ', (size_t)(end - bytes));
   if (!p) p = end;
-  size_t word = (size_t)(p - bytes);
-  code = word == 2 ? meta_code(bytes) : -1;
-  if (code < 0) code = word_code(bytes, word);
+  int code = code_of(bytes, (size_t)(p - bytes));
   if (code < 0) return broken(reply, "a reply of an unknown kind");
   reply->code = (uint8_t)code;
   if (code == GYRE_MEMCACHED_VA) return parse_value(reply, bytes, length, p, end, wanted);
-  reply->text = p < end ? p + 1 : p;
+  reply->text = code >= GYRE_MEMCACHED_SERVER_ERROR ? bytes : p < end ? p + 1 : p;
   reply->text_length = (size_t)(end - reply->text);
   if (code < GYRE_MEMCACHED_OK && !parse_flags(reply, p, end)) return broken(reply, "a flag that cannot be read");
   return feed + 1 - bytes;

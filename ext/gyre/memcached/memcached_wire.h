@@ -39,7 +39,7 @@ struct gyre_memcached_reply {
   uint32_t flags;        /* f */
   uint64_t cas;          /* c */
   int64_t ttl_s, idle_s; /* t (-1: no expiry), l; INT64_MIN: missing */
-  const char *text;      /* the line after its first word */
+  const char *text;      /* the line after its first word; an error's whole line */
   size_t text_length;
   const char *data; /* of VA */
   size_t data_length;

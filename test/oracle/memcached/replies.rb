@@ -6,7 +6,7 @@
 
 module MemcachedOracle
   # code is the reply's first word; won, stale, lost, hit, flags, cas, ttl_s and idle_s are
-  # what flags say; text what follows the first word, but of a value; data a value's.
+  # what flags say; text what follows the first word, but of a value, or an error's whole line; data a value's.
   Reply = Struct.new(:code, :won, :stale, :lost, :hit, :flags, :cas, :ttl_s, :idle_s, :text, :data, :bytesize, keyword_init: true)
 
   # Cuts replies from the beginning of bytes.
@@ -34,7 +34,7 @@ module MemcachedOracle
         return value(rest, bytes, stop + 1) if code == "VA"
         return :wrong unless META.include?(code) || TEXTS.include?(code)
 
-        reply = Reply.new(code: code, text: rest, bytesize: stop + 1)
+        reply = Reply.new(code: code, text: code.end_with?("ERROR") ? bytes.byteslice(0, stop - 1) : rest, bytesize: stop + 1)
         TEXTS.include?(code) || read_flags(reply, rest) ? reply : :wrong
       end
 
