@@ -21,10 +21,9 @@ struct gyre_tls_options {
   const char *ca_file, *ca_folder;         /* paths; both NULL: a client uses the system's */
   const char *authorities;                 /* content of ca_file, to distinguish contexts */
   enum gyre_tls_verify verify;
-  const char *crl, *crl_name;   /* revocation lists, one per authority; their file */
-  const char *ciphers, *suites; /* a server's for TLS 1.2 and 1.3; NULL: default */
-  bool only_1_3;
-  int oldest, newest;               /* libssl's numbers; 0: default */
+  const char *crl, *crl_name;       /* revocation lists, one per authority; their file */
+  const char *ciphers, *suites;     /* for TLS 1.2 and 1.3; NULL: default */
+  int oldest, newest;               /* versions by libssl's numbers; newest 0: any */
   const char *groups;               /* for key exchange; NULL: default */
   const char *dh_parameters;        /* a server's, for TLS 1.2; NULL: none */
   struct gyre_tls_tickets *tickets; /* a server's; NULL: keys of its own */

@@ -210,18 +210,7 @@ static bool set_policy(struct gyre_tls_context *context, const struct gyre_tls_o
          extend_policy_by_certificate(context, context);
 }
 
-static bool set_ciphers(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
-  const char *ciphers = options->ciphers ? options->ciphers : CIPHERS;
-  const char *suites = options->suites ? options->suites : SUITES;
-  if (SSL_CTX_set_cipher_list(ssl, ciphers) != 1) return refuse(error, "the ciphers of TLS 1.2", ciphers);
-  if (SSL_CTX_set_ciphersuites(ssl, suites) != 1) return refuse(error, "the ciphers of TLS 1.3", suites);
-  if (SSL_CTX_set1_groups_list(ssl, HYBRID_GROUPS) != 1 && SSL_CTX_set1_groups_list(ssl, GROUPS) != 1)
-    return refuse(error, "the groups", GROUPS);
-  ERR_clear_error();
-  return true;
-}
-
-static bool set_server(struct gyre_tls_context *context, const struct gyre_tls_options *options, char *error) {
+static bool set_server(struct gyre_tls_context *context, const struct gyre_tls_options *options) {
   SSL_CTX *ssl = context->ssl;
   SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* tickets resume */
   SSL_CTX_set_num_tickets(ssl, 1);
@@ -232,17 +221,13 @@ static bool set_server(struct gyre_tls_context *context, const struct gyre_tls_o
     context->tickets = gyre_tls_tickets_retain(options->tickets);
     SSL_CTX_set_tlsext_ticket_key_evp_cb(ssl, choose_ticket_key);
   }
-  return set_ciphers(ssl, options, error);
+  return true;
 }
 
-static bool set_client(struct gyre_tls_context *context, const struct gyre_tls_options *options, char *error) {
+static bool set_client(struct gyre_tls_context *context, const struct gyre_tls_options *options) {
   SSL_CTX_set_session_cache_mode(context->ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
   SSL_CTX_sess_set_new_cb(context->ssl, new_session);
-  if (!options->alpn_length || SSL_CTX_set_alpn_protos(context->ssl, context->alpn, context->alpn_length) == 0)
-    return true;
-  snprintf(error, GYRE_TLS_ERROR_BYTES, "the protocols (ALPN) are malformed");
-  ERR_clear_error();
-  return false;
+  return SSL_CTX_set_alpn_protos(context->ssl, context->alpn, context->alpn_length) == 0;
 }
 
 static bool use_dh_parameters(SSL_CTX *ssl, const char *text) {
@@ -254,16 +239,19 @@ static bool use_dh_parameters(SSL_CTX *ssl, const char *text) {
   return used;
 }
 
-/* Applies options that narrow or widen the defaults. */
-static bool set_particulars(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
-  if (options->oldest) SSL_CTX_set_min_proto_version(ssl, options->oldest);
-  if (options->newest) SSL_CTX_set_max_proto_version(ssl, options->newest);
-  if (options->ciphers && !options->server && SSL_CTX_set_cipher_list(ssl, options->ciphers) != 1)
-    return refuse(error, "the ciphers of TLS 1.2", options->ciphers);
-  if (options->groups && SSL_CTX_set1_groups_list(ssl, options->groups) != 1)
-    return refuse(error, "the groups", options->groups);
+/* Without options a client has libssl's defaults. */
+static bool set_ciphers(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
+  const char *ciphers = options->ciphers ? options->ciphers : options->server ? CIPHERS : NULL;
+  const char *suites = options->suites ? options->suites : options->server ? SUITES : NULL;
+  const char *groups = options->groups ? options->groups : options->server ? HYBRID_GROUPS : NULL;
+  if (ciphers && SSL_CTX_set_cipher_list(ssl, ciphers) != 1) return refuse(error, "the ciphers of TLS 1.2", ciphers);
+  if (suites && SSL_CTX_set_ciphersuites(ssl, suites) != 1) return refuse(error, "the ciphers of TLS 1.3", suites);
+  if (groups && SSL_CTX_set1_groups_list(ssl, groups) != 1 &&
+      (options->groups || SSL_CTX_set1_groups_list(ssl, GROUPS) != 1))
+    return refuse(error, "the groups", groups);
   if (options->dh_parameters && !use_dh_parameters(ssl, options->dh_parameters))
     return refuse(error, "the parameters of DH", "given");
+  ERR_clear_error();
   return true;
 }
 
@@ -281,13 +269,13 @@ struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_options *opt
   if (options->alpn_length) memcpy(context->alpn, options->alpn, options->alpn_length);
 
   SSL_CTX_set_app_data(ssl, context);
-  SSL_CTX_set_min_proto_version(ssl, options->only_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION);
+  SSL_CTX_set_min_proto_version(ssl, options->oldest);
+  SSL_CTX_set_max_proto_version(ssl, options->newest);
   SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(ssl, 0);
-  if (!(options->server ? set_server : set_client)(context, options, error)) goto fail_context;
-  if (!set_particulars(ssl, options, error)) goto fail_context;
-  if (!gyre_tls_identity_use(ssl, options, error)) goto fail_context;
+  if (!(options->server ? set_server : set_client)(context, options)) goto fail_context;
+  if (!set_ciphers(ssl, options, error) || !gyre_tls_identity_use(ssl, options, error)) goto fail_context;
   int mode = options->verify == GYRE_TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
   if (options->server && options->verify == GYRE_TLS_VERIFY_REQUIRED) mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
   SSL_CTX_set_verify(ssl, mode, NULL);

@@ -50,7 +50,6 @@ static VALUE context_build(VALUE self, VALUE given) {
       .crl_name = text(given, "crl_name"),
       .ciphers = text(given, "ciphers"),
       .suites = text(given, "suites"),
-      .only_1_3 = RTEST(option(given, "only_1_3")),
       .oldest = NUM2INT(option(given, "oldest")),
       .newest = NUM2INT(option(given, "newest")),
       .groups = text(given, "groups"),
@@ -118,20 +117,12 @@ static VALUE tickets_save(VALUE self) {
   return rb_str_new((const char *)bytes, sizeof(bytes));
 }
 
-/* Encrypts new tickets by a new key; the last two keys still decrypt.
- * @return [self] */
-static VALUE tickets_rotate(VALUE self) {
-  gyre_tls_tickets_rotate(tickets_of(self));
-  return self;
-}
-
 void gyre_init_net_tls(void) {
   VALUE module = rb_define_module_under(gyre_mGyre, "TLS");
   VALUE tickets = rb_define_class_under(module, "TicketKeys", rb_cObject);
   rb_define_alloc_func(tickets, tickets_allocate);
   rb_define_private_method(tickets, "build", tickets_build, 1);
   rb_define_method(tickets, "save", tickets_save, 0);
-  rb_define_method(tickets, "rotate", tickets_rotate, 0);
   VALUE class = rb_define_class_under(module, "Context", rb_cObject);
   rb_define_alloc_func(class, context_allocate);
   rb_define_private_method(class, "build", context_build, 1);

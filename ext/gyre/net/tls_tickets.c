@@ -37,8 +37,7 @@ struct gyre_tls_tickets {
   atomic_int references;
   pthread_mutex_t lock;
   int64_t interval_s;
-  int64_t skipped; /* intervals skipped by rotations */
-  int64_t oldest;  /* interval of keys[0] and the state */
+  int64_t oldest; /* interval of keys[0] and the state */
   unsigned char state[STATE_BYTES];
   struct key keys[KEYS];
 };
@@ -72,7 +71,7 @@ static bool make_keys(struct gyre_tls_tickets *tickets) {
 }
 
 static int64_t oldest_now(const struct gyre_tls_tickets *tickets) {
-  return (int64_t)time(NULL) / tickets->interval_s + tickets->skipped - (KEYS - 1);
+  return (int64_t)time(NULL) / tickets->interval_s - (KEYS - 1);
 }
 
 /* Ignores a clock that went back. Returns false if a key cannot be computed. */
@@ -104,26 +103,15 @@ struct gyre_tls_tickets *gyre_tls_tickets_new(int64_t interval_s) {
   return NULL;
 }
 
-static bool possible(int64_t number) { return number > -NUMBER_LIMIT && number < NUMBER_LIMIT; }
-
-static int64_t number_at(const unsigned char *bytes) {
-  uint64_t number = 0;
-  for (int i = 0; i < 8; i++) number = number << 8 | bytes[i];
-  return (int64_t)number;
-}
-
-static void put_number(unsigned char *bytes, int64_t number) {
-  for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)((uint64_t)number >> (56 - 8 * i));
-}
-
 struct gyre_tls_tickets *gyre_tls_tickets_load(const unsigned char bytes[GYRE_TLS_TICKETS_BYTES]) {
-  int64_t interval_s = number_at(bytes);
-  struct gyre_tls_tickets *tickets = interval_s > 0 ? make(interval_s) : NULL;
+  int64_t numbers[2];
+  memcpy(numbers, bytes, sizeof(numbers));
+  struct gyre_tls_tickets *tickets = numbers[0] > 0 ? make(numbers[0]) : NULL;
   if (!tickets) return NULL;
-  tickets->skipped = number_at(bytes + 8);
-  tickets->oldest = number_at(bytes + 16);
-  memcpy(tickets->state, bytes + 24, STATE_BYTES);
-  if (possible(tickets->oldest) && possible(tickets->skipped) && make_keys(tickets)) return tickets;
+  tickets->oldest = numbers[1];
+  memcpy(tickets->state, bytes + sizeof(numbers), STATE_BYTES);
+  bool possible = tickets->oldest > -NUMBER_LIMIT && tickets->oldest < NUMBER_LIMIT;
+  if (possible && make_keys(tickets)) return tickets;
   gyre_tls_tickets_release(tickets);
   return NULL;
 }
@@ -131,10 +119,9 @@ struct gyre_tls_tickets *gyre_tls_tickets_load(const unsigned char bytes[GYRE_TL
 void gyre_tls_tickets_save(struct gyre_tls_tickets *tickets, unsigned char bytes[GYRE_TLS_TICKETS_BYTES]) {
   pthread_mutex_lock(&tickets->lock);
   (void)follow_time(tickets);
-  put_number(bytes, tickets->interval_s);
-  put_number(bytes + 8, tickets->skipped);
-  put_number(bytes + 16, tickets->oldest);
-  memcpy(bytes + 24, tickets->state, STATE_BYTES);
+  int64_t numbers[] = {tickets->interval_s, tickets->oldest};
+  memcpy(bytes, numbers, sizeof(numbers));
+  memcpy(bytes + sizeof(numbers), tickets->state, STATE_BYTES);
   pthread_mutex_unlock(&tickets->lock);
 }
 
@@ -148,15 +135,6 @@ void gyre_tls_tickets_release(struct gyre_tls_tickets *tickets) {
   pthread_mutex_destroy(&tickets->lock);
   OPENSSL_cleanse(tickets, sizeof(*tickets));
   free(tickets);
-}
-
-void gyre_tls_tickets_rotate(struct gyre_tls_tickets *tickets) {
-  pthread_mutex_lock(&tickets->lock);
-  (void)follow_time(tickets);
-  /* Follows a clock that went back; harmless, as keys only live an interval longer. */
-  tickets->skipped += tickets->oldest - oldest_now(tickets) + 1;
-  (void)follow_time(tickets);
-  pthread_mutex_unlock(&tickets->lock);
 }
 
 /* Copies the key to *found. Returns its index, or -1. */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Returns the secret state, for other processes. */
-#define GYRE_TLS_TICKETS_BYTES 56
+#define GYRE_TLS_TICKETS_BYTES 48
 
 struct gyre_tls_tickets; /* reference-counted */
 
@@ -20,8 +20,6 @@ struct gyre_tls_tickets *gyre_tls_tickets_load(const unsigned char bytes[GYRE_TL
 struct gyre_tls_tickets *gyre_tls_tickets_retain(struct gyre_tls_tickets *tickets);
 void gyre_tls_tickets_release(struct gyre_tls_tickets *tickets);
 void gyre_tls_tickets_save(struct gyre_tls_tickets *tickets, unsigned char bytes[GYRE_TLS_TICKETS_BYTES]);
-/* Acts as if an interval had passed. */
-void gyre_tls_tickets_rotate(struct gyre_tls_tickets *tickets);
 
 /* For SSL_CTX_set_tlsext_ticket_key_evp_cb: returns 1, 2 for an older key's ticket, 0 for an
  * unknown key, -1 on failure. */

@@ -82,10 +82,11 @@ module Gyre
     # {TLS.client}.
     class Context
       VERIFY = { false => 0, :optional => 1, true => 2 }.freeze
+      VERSIONS = { "1.2" => 0x303, "1.3" => 0x304 }.freeze
       PEM = "-----BEGIN"
       # No path: several lines, or DER in base64.
       KEY_TEXT = %r{\n|\AM[A-Za-z0-9+/]{40,}=*\z}.freeze
-      private_constant :VERIFY, :PEM, :KEY_TEXT
+      private_constant :VERIFY, :VERSIONS, :PEM, :KEY_TEXT
 
       # Loads the extension only here; the portable engine works without it.
       # @api private
@@ -102,7 +103,6 @@ module Gyre
                                    "reinstall the gem"
         end
 
-        raise ArgumentError, "tls: min_version must be 1.2 or 1.3, got #{min_version.inspect}" unless %w[1.2 1.3].include?(min_version)
         raise ArgumentError, "tls: a server needs a certificate and its key" if server && (cert.nil? || key.nil?)
 
         names.each_value { |identity| TLS.context(identity, server: true) }
@@ -113,8 +113,8 @@ module Gyre
         @names = names.dup.freeze
         build({ server: server, certificate: certificates(cert), key: pem("key", key), key_passphrase: key_passphrase,
                 certificate_name: @certificate_name, key_name: name_of(key), **authorities(ca), crl: pem("crl", crl), crl_name: name_of(crl),
-                verify: mode(verify), ciphers: ciphers, suites: ciphersuites, only_1_3: min_version == "1.3", tickets: ticket_keys,
-                alpn: protocols(alpn), oldest: 0, newest: 0, groups: nil, dh_parameters: nil, **particulars })
+                verify: mode(verify), ciphers: ciphers, suites: ciphersuites, tickets: ticket_keys,
+                alpn: protocols(alpn), oldest: version(min_version), newest: 0, groups: nil, dh_parameters: nil, **particulars })
         names.each { |name, identity| add_name(name, identity) }
       end
 
@@ -150,6 +150,8 @@ module Gyre
       def name_of(text) = (text unless text.nil? || text.include?(PEM) || text.b.match?(KEY_TEXT))
 
       def mode(verify) = VERIFY.fetch(verify) { raise ArgumentError, "tls: verify must be true, false or :optional, got #{verify.inspect}" }
+
+      def version(name) = VERSIONS.fetch(name) { raise ArgumentError, "tls: min_version must be 1.2 or 1.3, got #{name.inspect}" }
 
       # Reads the file first, as libssl's messages lack its name.
       def authorities(path)
