@@ -158,10 +158,10 @@ module Gyre
       # Loads the app and forks the workers; reports faults to the supervisor.
       def become_mold
         faults = [UsageError, StartError, SocketError, SystemCallError, Web::ConfigError]
-        Web::Cluster::Mold.become(*faults) { |link, inherited| load_mold(link, inherited, merged) } ? DONE : FAILED
+        Web::Cluster::Mold.become(*faults) { |*given| load_mold(*given, merged) } ? DONE : FAILED
       end
 
-      def load_mold(link, inherited, settings)
+      def load_mold(link, inherited, secrets, settings)
         environment = choose_environment(settings)
         @out.sync = true
         Warnings.install
@@ -170,7 +170,7 @@ module Gyre
         require "gyre/web/cluster/worker"
         CLI.require_native("HTTP")
         sockets = Web::Sockets.new
-        TLS::TicketKeys.shared if ENV.key?(TLS::TicketKeys::VARIABLE) # the workers inherit them
+        TLS::TicketKeys.adopt(secrets) # the workers inherit them
         sockets.open(endpoints(settings, environment), inherited: inherited, bind: false).each { |socket| sockets.adopt(socket) }
         check_certificates(settings, sockets.listeners.map(&:endpoint))
         Web::ThreadState.apply(log(settings)) # the workers print no notices

@@ -198,10 +198,6 @@ module Gyre
     # later keys, but no past ones.
     class TicketKeys
       INTERVAL_S = 2 * 3600 # what libssl gives a session
-      # Environment variable with the descriptor and inode of the keys' pipe: see {#hand_over}.
-      VARIABLE = "GYRE_TLS_TICKET_KEYS_FD"
-      PIPE_BYTES = 4096
-      private_constant :PIPE_BYTES
 
       class << self
         # The extension allocates.
@@ -213,34 +209,28 @@ module Gyre
           super
         end
 
-        # @return [TicketKeys] of this process and its forks, or handed over to it
+        # @return [TicketKeys] of this process and its forks, or another process's
         # @raise [ExtensionRequired]
-        def shared = @shared ||= taken_over || new
+        def shared = @shared ||= new
 
         # @param saved [String] {#save}'s result in another process
         # @return [TicketKeys]
         # @raise [ArgumentError] anything else
         def load(saved) = new(saved: saved)
 
+        # Shares another process's keys, unless it has another version.
         # @api private
-        # @param pipe [IO]
-        # @return [String] the pipe's own
-        def identity(pipe) = pipe.stat.then { |stat| "#{stat.dev}-#{stat.ino}" }
-
-        private
-
-        # Checks that the descriptor is still the keys' pipe. Never waits, as all bytes are there.
-        def taken_over
-          number, identity = ENV.delete(VARIABLE)&.split("/")
-          reader = IO.for_fd(Integer(number, 10), autoclose: false) if number
-          return unless reader && identity(reader) == identity
-
-          saved = reader.read_nonblock(PIPE_BYTES)
-          reader.close
-          load(saved)
-        rescue ArgumentError, SystemCallError, IOError
-          nil # another process' descriptor, or nothing: then sessions are not resumed once
+        # @param text [String, nil] {export}'s result, which is secret
+        # @return [void]
+        def adopt(text)
+          @shared = load(text.unpack1("m")) if text
+        rescue ArgumentError
+          nil # then sessions are not resumed once
         end
+
+        # @api private
+        # @return [String] in ASCII
+        def export = [shared.save].pack("m0")
       end
 
       # @param interval_s [Integer] seconds that a key encrypts
@@ -250,21 +240,6 @@ module Gyre
         raise ArgumentError, "tls: interval_s must be 1 or more" unless interval_s.is_a?(Integer) && interval_s.positive?
 
         build(saved || interval_s)
-      end
-
-      # For a program that this process will start or become:
-      #
-      #   environment, reader = keys.hand_over
-      #   Process.spawn(environment, *command, reader => reader)
-      #
-      # Uses a pipe, as others can read an environment.
-      # @return [Array(Hash{String => String}, IO)] environment and descriptor for the program
-      def hand_over
-        reader, writer = IO.pipe
-        writer.write(save)
-        [{ VARIABLE => "#{reader.fileno}/#{TicketKeys.identity(reader)}" }, reader]
-      ensure
-        writer&.close
       end
 
       # @return [String]

@@ -67,7 +67,7 @@ class WebClusterPartsTest < Minitest::Test
     phases.each.with_index(1) do |phase, nth|
       supervisor.workers << Member.new(:worker, nil, generation: 1, index: 2, phase: phase).tap { |member| member.report({ "nth" => nth }) }
     end
-    assert_equal({ "2 (leaving)" => 1, "2 (leaving, 2)" => 2, "2" => 3, "2 (2)" => 4 }, supervisor.snapshots.transform_values { |each| each["nth"] })
+    assert_equal({ "2 (leaving)" => 1, "2 (leaving, 2)" => 2, "2" => 3, "2 (2)" => 4 }, supervisor.crew.snapshots.transform_values { |each| each["nth"] })
   end
 
   def test_a_workers_figures_grow_older_until_it_reports_again
@@ -182,10 +182,10 @@ class WebClusterPartsTest < Minitest::Test
       errors << text
       supervisor.stop(now: true) if text.include?("ended with status")
     end
-    spawn = lambda do |_link|
+    spawn = lambda do
       raise Errno::EAGAIN if (calls += 1) < 3
 
-      Process.spawn("true")
+      [Link.ended, Process.spawn("true")]
     end
     former = { "generation" => 1, "count" => 1, "current" => nil, "members" => [] }
     supervisor = Supervisor.new(count: 1, listeners: [], spawn: spawn, log: log, former: former)

@@ -76,7 +76,7 @@ module Gyre
           log = privileges.making(@values[:log]) { open_log }
           @sockets = explaining("--bind") { Gyre::DNS::Sockets.new(addresses, workers: @values[:workers] || 1) }
           part = @values[:workers] ? supervisor(@values[:workers]) : explaining("--bind") { Service.new(make_server(log), log, @err) }
-          @metrics = explaining("--metrics") { metrics(part) }
+          @metrics = explaining("--metrics") { metrics(@values[:workers] ? part.crew : part) }
           privileges.drop
           return supervise(part) if @values[:workers]
 
@@ -100,7 +100,7 @@ module Gyre
           command = Restart.new.command
           Web::Cluster::Supervisor.new(
             count: count, listeners: @sockets.listeners, log: Web::Log.new(notices: @err, errors: @err), shutdown_timeout: STOP_S,
-            ready: -> { announce(" with #{count} workers") }, spawn: ->(link) { Web::Cluster::Mold.spawn(command, link, @sockets) }
+            ready: -> { announce(" with #{count} workers") }, spawn: -> { Web::Cluster::Mold.spawn(command, @sockets) }
           )
         end
 
@@ -130,7 +130,7 @@ module Gyre
 
         def become_mold
           require "gyre/web/cluster/worker"
-          Web::Cluster::Mold.become(StandardError, ScriptError) { |link, inherited| load_mold(link, inherited) } ? DONE : FAILED
+          Web::Cluster::Mold.become(StandardError, ScriptError) { |link, inherited, _| load_mold(link, inherited) } ? DONE : FAILED
         end
 
         # Reads rules and zones once for all workers, which inherit them.
@@ -175,11 +175,11 @@ module Gyre
           end
         end
 
-        def metrics(part)
+        def metrics(source)
           return unless @values[:metrics]
 
           require "gyre/web/control/server"
-          Web::ControlServer.new(Web::ControlApp.new(part), bind: @values[:metrics], log: Web::Log.new(errors: @err)).listen
+          Web::ControlServer.new(Web::ControlApp.new(source), bind: @values[:metrics], log: Web::Log.new(errors: @err)).listen
         end
 
         def serve_metrics

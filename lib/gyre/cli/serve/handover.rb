@@ -38,14 +38,16 @@ module Gyre
 
       def sockets(name) = Web::Sockets.from(@left.fetch("sets").fetch(name.to_s, []), owned: !@rehearsal)
 
+      def secrets = @left["secrets"]
+
       # Returns where the former program wrote the file.
       def file(name) = @left.fetch("files")[name.to_s]
 
-      # Returns only by an exception, after which nothing has changed. `keep` stays open.
-      def self.exec(supervisor, sets, files, command, keep: [], **options)
+      # Returns only by an exception, after which nothing has changed.
+      def self.exec(supervisor, sets, files, command, secrets: nil, **options)
         supervisor.settle
-        text, ios = pack(supervisor.to_h, sets, files)
-        Successor.exec(text, supervisor.sockets + ios + keep, command, signals: SIGNALS, **options)
+        text, ios = pack(supervisor.to_h, sets, files, secrets)
+        Successor.exec(text, supervisor.crew.sockets + ios, command, signals: SIGNALS, **options)
       end
 
       # Yields a rehearsal's environment and descriptors.
@@ -55,8 +57,8 @@ module Gyre
         Successor.lend(*pack({ **former, members: members }, sets, files), &block)
       end
 
-      def self.pack(former, sets, files)
-        text = JSON.generate(supervisor: former, sets: sets.transform_values(&:to_a), files: files)
+      def self.pack(former, sets, files, secrets = nil)
+        text = JSON.generate(supervisor: former, sets: sets.transform_values(&:to_a), files: files, secrets: secrets)
         [text, sets.values.flat_map(&:listeners).map(&:socket)]
       end
     end

@@ -22,14 +22,13 @@ module Gyre
         @folder = named_folder
       end
 
-      # Return a pid, for Supervisor.
-      def spawn_mold(link)
-        with_ticket_keys do |environment, keys|
-          Web::Cluster::Mold.spawn(@restart.command, link, @holdings.sets.fetch(:sockets), environment: bundle_environment.merge(environment),
-                                                                                          keep: keys, chdir: @folder)
-        end
+      # For Supervisor: starts a mold.
+      def spawn_mold
+        Web::Cluster::Mold.spawn(@restart.command, @holdings.sets.fetch(:sockets), environment: bundle_environment, secrets: ticket_keys,
+                                                                                   chdir: @folder)
       end
 
+      # Returns a pid, for Supervisor.
       def spawn_program(words)
         Process.spawn(childrens_environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true)
       end
@@ -39,10 +38,7 @@ module Gyre
         command = @restart.command
         rehearse(supervisor, command) || begin
           yield
-          with_ticket_keys do |environment, keys|
-            Handover.exec(supervisor, @holdings.sets, @holdings.files, [bundle_environment.merge(environment), *command],
-              keep: keys, chdir: @folder)
-          end
+          Handover.exec(supervisor, @holdings.sets, @holdings.files, [bundle_environment, *command], secrets: ticket_keys, chdir: @folder)
         end
       end
 
@@ -65,7 +61,7 @@ module Gyre
         status = nil
         printed = read_output do |writer|
           Handover.lend(supervisor, @holdings.sets, @holdings.files) do |environment, descriptors|
-            status = supervisor.reaper.run(bundle_environment.merge(environment), *command, "--check", limit_s: REHEARSAL_S,
+            status = supervisor.crew.reaper.run(bundle_environment.merge(environment), *command, "--check", limit_s: REHEARSAL_S,
                                            out: writer, err: writer, chdir: @folder, close_others: true, **descriptors)
           end
         end
@@ -93,14 +89,7 @@ module Gyre
       def childrens_environment = Web::Cluster::Mold::SUPERVISORS_OWN.to_h { |name| [name, nil] }.merge(bundle_environment)
 
       # Lets TLS sessions resume with each worker, across restarts.
-      def with_ticket_keys
-        return yield({}, []) unless @holdings.tls?
-
-        environment, reader = TLS::TicketKeys.shared.hand_over
-        yield environment, [reader]
-      ensure
-        reader&.close
-      end
+      def ticket_keys = (TLS::TicketKeys.export if @holdings.tls?)
 
       # Replaces Bundler's real path, which leads to the old code.
       def bundle_environment

@@ -28,6 +28,7 @@ module Gyre
         @count = count
         @log = log
         @handover = handover
+        TLS::TicketKeys.adopt(handover&.secrets)
         @holdings = Holdings.new(settings, log: log, handover: handover, **places)
         @launcher = Launcher.new(@holdings, restart)
         @manager = ServiceManager.new
@@ -88,10 +89,10 @@ module Gyre
       end
 
       def serve_control
-        own = Web::ControlApp.new(@supervisor, status: method(:status), commands: commands)
+        own = Web::ControlApp.new(@supervisor.crew, status: method(:status), commands: commands)
         servers = [
           Web::ControlServer.new(own, listeners: @holdings.control_listeners, log: @log),
-          Web::ControlServer.new(Web::ControlApp.new(@supervisor), listeners: @holdings.metrics_listeners, log: @log)
+          Web::ControlServer.new(Web::ControlApp.new(@supervisor.crew), listeners: @holdings.metrics_listeners, log: @log)
         ].each(&:start)
         sleep
       ensure
@@ -173,9 +174,9 @@ module Gyre
 
       def status_line
         serving = @supervisor.workers.count(&:serving?)
-        snapshots = @supervisor.snapshots.values
+        snapshots = @supervisor.crew.snapshots.values
         running = snapshots.sum { |snapshot| snapshot.dig("connections", "running").to_i }
-        served = [*snapshots, *[@supervisor.ended].compact].sum { |counts| counts["requests"].to_i }
+        served = [*snapshots, *[@supervisor.crew.ended].compact].sum { |counts| counts["requests"].to_i }
         "#{serving} of #{@supervisor.count} workers serve, #{running} requests running, #{served} served"
       end
 

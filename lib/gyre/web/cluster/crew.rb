@@ -83,7 +83,6 @@ module Gyre
           @ended = former["ended"]
           members = former.fetch("members").map { |kept| Member.restore(kept) }
           @molds, @workers = members.partition { |member| member.role == :mold }
-          former.fetch("leaving", {}).each { |pid, limit_s| @molds << Member.leaving(Integer(pid), limit_s) }
         end
 
         # Runs in the supervisor's loop.
@@ -139,10 +138,7 @@ module Gyre
         # Links to keep when this process runs another program.
         def sockets = all.select(&:pid).reject { |member| member.link.closed? }.map { |member| member.link.socket }
 
-        def to_h
-          closed, linked = all.select(&:pid).partition { |member| member.link.closed? }
-          { ended: @ended, members: linked.map(&:to_h), leaving: closed.to_h { |member| [member.pid, member.leave_until_s] } }
-        end
+        def to_h = { ended: @ended, members: all.select(&:pid).map(&:to_h) }
 
         # Passes a worker's broadcast to all others; a hanging worker delays none.
         def pass_on(from, broadcast)

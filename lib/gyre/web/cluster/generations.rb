@@ -8,7 +8,6 @@
 
 require "gyre/clock"
 require "gyre/web/cluster/respawn"
-require "gyre/web/cluster/link"
 require "gyre/web/cluster/member"
 
 module Gyre
@@ -20,7 +19,7 @@ module Gyre
         attr_reader :number # of the load that is current, from 1
         attr_reader :respawn # before another mold takes a dead one's place
 
-        # `spawn` starts a mold with the {Link} and returns its pid.
+        # `spawn` starts a mold and returns the {Link} to it and its pid.
         def initialize(crew, spawn)
           @crew = crew
           @spawn = spawn
@@ -37,14 +36,8 @@ module Gyre
         def missing? = @current.nil? && @loading.nil? && @respawn.over?(Clock.now)
 
         def load(number)
-          near, far = Link.pair
-          begin
-            pid = @spawn.call(far)
-          ensure
-            far.close
-            near.close unless pid
-          end
-          @loading = Member.new(:mold, near, generation: number, pid: pid)
+          link, pid = @spawn.call
+          @loading = Member.new(:mold, link, generation: number, pid: pid)
           @crew.add(@loading)
         end
 

@@ -142,12 +142,9 @@ module Gyre
           "ended with status #{status.exitstatus}"
         end
 
-        # A process that a former program told to leave; it gets KILL at `limit_s`.
-        def self.leaving(pid, limit_s) = new(:mold, Link.ended, generation: 0, pid: pid, phase: :leaving, leave_until_s: limit_s)
-
         def to_h
           { role: @role, index: @index, generation: @generation, pid: @pid, phase: @phase, started_s: @started_s, heard_s: @heard_s,
-            leave_until_s: @leave_until_s, descriptor: @link.socket.fileno, input: [@link.input].pack("m0"),
+            leave_until_s: @leave_until_s, descriptor: (@link.socket.fileno unless @link.closed?), input: [@link.input].pack("m0"),
             output: ["#{@link.output}#{@outbox}"].pack("m0") }
         end
 

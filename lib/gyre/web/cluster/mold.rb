@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The process that loads the app and forks the workers. Executed by the supervisor, with a link that
-# Gyre::CLI::Serve finds. Has no scheduler and serves no request: a fork copies neither loop nor
+# The process that loads the app and forks the workers. Executed by the supervisor, with a link whose
+# first message has the sockets. Has no scheduler and serves no request: a fork copies neither loop nor
 # connections. Ends with its link.
 #
 #   supervisor ─ {fork: 2} + socket ─► mold ─ fork ─► a middle process ─ fork ─► worker 2
@@ -11,14 +11,12 @@ require "gyre/loop/wakeup_pipe"
 require "gyre/web/cluster/link"
 require "gyre/web/sockets"
 require "io/wait"
-require "json"
 
 module Gyre
   module Web
     module Cluster
       class Mold
-        # JSON in the environment: link (descriptor), supervisor (process), listeners
-        # ({Sockets#to_a}).
+        # "<descriptor of the link> <process of the supervisor>".
         VARIABLE = "GYRE_MOLD"
         # For the first process only.
         SUPERVISORS_OWN = %w[NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID LISTEN_FDS LISTEN_PID LISTEN_FDNAMES].freeze
@@ -31,32 +29,34 @@ module Gyre
         DEAF_TO = %w[INT TERM HUP QUIT USR1 USR2 TTIN TTOU].freeze
 
         # True if this process was started as a mold.
-        def self.asked? = ENV.key?(VARIABLE) && JSON.parse(ENV[VARIABLE])["supervisor"] == Process.ppid
+        def self.asked? = ENV.fetch(VARIABLE, "").split.last == Process.ppid.to_s
 
-        # Starts a mold by the command, with these sockets. Returns its pid.
-        def self.spawn(command, link, sockets, environment: {}, keep: [], **options)
-          given = { link: link.socket.fileno, supervisor: Process.pid, listeners: sockets.to_a }
-          staying = [link.socket, *sockets.listeners.map(&:socket), *keep].to_h { |io| [io.fileno, io.fileno] }
-          environment = { **SUPERVISORS_OWN.to_h { |name| [name, nil] }, **environment, VARIABLE => JSON.generate(given) }
-          Process.spawn(environment, *command, close_others: true, **options, **staying)
+        # Starts a mold by the command, with these sockets and secrets: others can read an
+        # environment. Returns the link to it and its pid.
+        def self.spawn(command, sockets, environment: {}, secrets: nil, **options)
+          near, far = Link.pair
+          near.send({ listeners: sockets.to_a, secrets: secrets })
+          staying = [far.socket, *sockets.listeners.map(&:socket)].to_h { |io| [io.fileno, io.fileno] }
+          own = { VARIABLE => "#{far.socket.fileno} #{Process.pid}" }
+          pid = Process.spawn({ **SUPERVISORS_OWN.to_h { |name| [name, nil] }, **environment, **own }, *command, close_others: true, **options, **staying)
+          [near, pid]
+        ensure
+          far&.close
+          near&.close unless pid
         end
 
-        # Runs the mold that the block makes of the link to the supervisor and the sockets. Returns
-        # false after one of the errors, which the supervisor gets.
+        # Runs the mold that the block makes of the link to the supervisor, sockets and secrets.
+        # Returns false after one of the errors, which the supervisor gets.
         def self.become(*errors)
           DEAF_TO.each { |name| trap(name) { } } # while the app loads
-          link, inherited = receive
-          yield(link, inherited).run
+          link = Link.new(Integer(ENV.delete(VARIABLE).split.first))
+          listeners, secrets = link.receive.values_at("listeners", "secrets")
+          Sockets.keep_private(listeners.map { |each| each.fetch("descriptor") })
+          yield(link, Sockets.from(listeners, owned: false), secrets).run
           true
         rescue *errors => error
           link&.send({ failed: error.message })
           false
-        end
-
-        def self.receive
-          given = JSON.parse(ENV.delete(VARIABLE))
-          Sockets.keep_private(given.fetch("listeners").map { |each| each.fetch("descriptor") })
-          [Link.new(given.fetch("link")), Sockets.from(given.fetch("listeners"), owned: false)]
         end
 
         # The block runs in a worker with number and link, and returns the exit status.

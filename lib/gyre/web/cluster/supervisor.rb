@@ -31,6 +31,7 @@ module Gyre
         # Of the run: whether it failed, why it could not start, a Promise of its end.
         Outcome = Struct.new(:failed, :failure, :promise)
 
+        attr_reader :crew
         attr_reader :count # number of workers wanted
         attr_reader :restarts
         attr_reader :programs # run beside the workers
@@ -50,19 +51,12 @@ module Gyre
           @generations = Generations.new(@crew, spawn)
           @outcome = Outcome.new(false, nil, nil)
           @phase = former ? :serving : :starting
-          program = ->(command) { Program.new(command, log: log, reaper: reaper, shutdown_timeout: shutdown_timeout, &spawn_program) }
+          program = ->(command) { Program.new(command, log: log, reaper: @crew.reaper, shutdown_timeout: shutdown_timeout, &spawn_program) }
           @programs = beside.map(&program)
           restore(former, program) if former
         end
 
         def workers = @crew.workers
-
-        def reaper = @crew.reaper
-
-        # Counts of ended workers ({Metrics.add}).
-        def ended = @crew.ended
-
-        def snapshots = @crew.snapshots
 
         def failure = @outcome.failure
 
@@ -131,7 +125,7 @@ module Gyre
 
         # Called after SIGCHLD.
         def reap
-          reaper.reap
+          @crew.reaper.reap
           reconcile
         end
 
@@ -149,8 +143,6 @@ module Gyre
           @crew.molds.select(&:beginning?).each { |mold| dismiss(mold) }
           workers.select { |worker| worker.pid.nil? }.each { |worker| worker.link.close }
         end
-
-        def sockets = @crew.sockets
 
         # Called by Crew with a member's message.
         def message(member, name, value)
