@@ -17,6 +17,7 @@ require "gyre/web/cluster/program"
 require "gyre/web/config"
 require "gyre/web/frameworks/thread_state"
 require "gyre/web/log"
+require "pathname"
 
 module Gyre
   module CLI
@@ -71,9 +72,7 @@ module Gyre
         path = @config || (Web::Config::PATH if File.file?(Web::Config::PATH))
         with_flags(path.nil? || path == "-" ? {} : Web::Config.load(path))
       rescue Web::ConfigError => error
-        raise unless @check
-
-        @faults << error.message
+        noting { raise error }
         with_flags(error.settings)
       end
 
@@ -89,15 +88,19 @@ module Gyre
         @out.sync = true # what the app prints is to be seen at once, also through a pipe
         Warnings.install
         count = count(settings)
-        each_folder(settings) { |name, folder| check_folder(name, folder) }
-        check_writable(:access_log, settings[:access_log]) if settings[:access_log]
-        check_programs(settings, count)
-
+        examine(settings, count)
         CLI.raise_descriptor_limit
         return serve_with_workers(settings, environment, count) if count.positive? || @handover
 
         serve_alone(settings, environment)
         DONE
+      end
+
+      # Finds mistakes before the app is loaded and workers start.
+      def examine(settings, count)
+        noting { check_programs(settings, count) } if count
+        %i[static sendfile].each { |name| settings.fetch(name, []).each { |folder| noting { check_folder(name, folder) } } }
+        noting { check_writable(:access_log, settings[:access_log]) } if settings[:access_log]
       end
 
       def check_programs(settings, count)
@@ -108,7 +111,6 @@ module Gyre
         raise StartError, "beside: there is no program #{missing}"
       end
 
-      # Finds a missing folder before the app is loaded and workers start.
       def check_folder(name, folder)
         HTTP::Files::Root.new(folder.path, **folder.options).close
       rescue ArgumentError => error
@@ -195,10 +197,8 @@ module Gyre
         noting { CLI.require_native("HTTP") }
         noting { check_certificates(settings, endpoints(settings, environment)) }
         workers = noting { count(settings) }
-        noting { check_programs(settings, workers) } if workers
         noting { RackupFile.check(rackup(settings)) }
-        each_folder(settings) { |name, folder| noting { check_folder(name, folder) } }
-        noting { check_writable(:access_log, settings[:access_log]) } if settings[:access_log]
+        examine(settings, workers)
         noting { check_process(settings, workers) } if workers
         @faults.concat(Web::ThreadState.faults) unless @handover
         raise StartError, @faults.join("\n") if @faults.any?
@@ -218,14 +218,15 @@ module Gyre
         settings.slice(:pidfile, :state).each { |name, path| check_writable(name, path) }
       end
 
+      # Records a fault for --check; otherwise the first one ends the start.
       def noting
         yield
       rescue StartError, UsageError, Web::ConfigError => error
+        raise unless @check
+
         @faults << error.message
         nil
       end
-
-      def each_folder(settings) = %i[static sendfile].each { |name| settings.fetch(name, []).each { |folder| yield name, folder } }
 
       # Fails while the former workers still serve.
       def check_certificates(settings, endpoints)
@@ -233,7 +234,7 @@ module Gyre
 
         require "gyre/web/tls_contexts"
         contexts = Web::TLSContexts.new(settings[:tls], log: Web::Log.new(errors: @err))
-        made = contexts.contexts(contexts.endpoints(endpoints))
+        made = contexts.contexts(endpoints)
         contexts.warn(made.values) unless @check # else each worker would
       end
 
@@ -254,9 +255,7 @@ module Gyre
       def log(settings) = Web::Log.new(notices: (@out unless settings[:quiet]), errors: @err)
 
       def endpoints(settings, environment)
-        require "gyre/web/tls_contexts"
-        addresses = Web::Addresses.listen(settings, environment, default_port: from_environment("PORT", :port) || Web::Addresses::DEFAULT_PORT)
-        Web::TLSContexts.new(settings[:tls], log: nil).endpoints(addresses)
+        Web::Addresses.listen(settings, environment, default_port: from_environment("PORT", :port) || Web::Addresses::DEFAULT_PORT)
       end
 
       def choose_environment(settings)
@@ -308,26 +307,17 @@ module Gyre
       # `groups`: mount point of control groups; `mine`: this process's (cgroups(7), version 2).
       def available(groups: GROUPS, mine: "/proc/self/cgroup") = [Etc.nprocessors, quota(groups, mine)&.ceil].compact.min.clamp(1, nil)
 
-      # Returns the lowest quota from this group to the root, in processors, or nil.
+      # Returns the lowest quota from this group to the root, in processors, or nil. In a container the
+      # path may be the host's, the group at the root.
       def quota(groups, mine)
-        path = File.read(mine)[/^0::(.*)/, 1]
-        ancestors(path).filter_map { |group| ratio(*read("#{groups}#{group}/cpu.max")&.split) }.min
+        Pathname.new(File.read(mine)[/^0::(.*)/, 1].to_s).ascend.filter_map { |group| limit("#{groups}#{group}/cpu.max") }.min
       rescue SystemCallError
         nil # not Linux
       end
 
-      # In a container the path may be the host's, the group at the root.
-      def ancestors(path)
-        parts = path.to_s.split("/").reject(&:empty?)
-        (0..parts.size).map { |count| parts.first(count).map { |part| "/#{part}" }.join }
-      end
-
-      def ratio(limit = nil, period = nil)
-        limit.to_f / period.to_f if limit.to_i.positive? && period.to_i.positive?
-      end
-
-      def read(path)
-        File.read(path)
+      def limit(path)
+        quota, period = File.read(path).split.map(&:to_f)
+        quota / period if quota.positive?
       rescue SystemCallError
         nil # no such group or controller
       end

@@ -8,12 +8,13 @@ require "gyre/cli/serve/handover"
 require "gyre/net/tls"
 require "gyre/web/cluster/member"
 require "gyre/web/cluster/mold"
+require "tempfile"
 
 module Gyre
   module CLI
     class Launcher
       REHEARSAL_S = 60
-      CHUNK_BYTES = 65_536
+      PRINTED_BYTES = 65_536
 
       def initialize(holdings, restart)
         @holdings = holdings
@@ -58,32 +59,20 @@ module Gyre
 
       # Prepares to serve in a child with the new program's inheritance. Returns a failure's reason.
       def rehearse(supervisor, command)
-        status = nil
-        printed = read_output do |writer|
-          Handover.lend(supervisor, @holdings.sets, @holdings.files) do |environment, descriptors|
-            status = supervisor.crew.reaper.run(bundle_environment.merge(environment), *command, "--check", limit_s: REHEARSAL_S,
-                                           out: writer, err: writer, chdir: @folder, close_others: true, **descriptors)
-          end
+        output = Tempfile.create("gyre").tap { |file| File.unlink(file.path) } # the child's children may keep a pipe
+        status = Handover.lend(supervisor, @holdings.sets, @holdings.files) do |environment, descriptors|
+          supervisor.crew.reaper.run(bundle_environment.merge(environment), *command, "--check", limit_s: REHEARSAL_S, out: output, err: output,
+                                     chdir: @folder, close_others: true, **descriptors)
         end
         return if status.success?
+
+        output.rewind
+        printed = output.read(PRINTED_BYTES).to_s.force_encoding(Encoding::UTF_8).scrub.strip
         return "the new program #{Web::Cluster::Member.end_of(status)} (it has #{REHEARSAL_S} s)" if status.signaled? || printed.empty?
 
         printed.delete_prefix("gyre serve: ")
-      end
-
-      # Returns the beginning of the text written to the yielded IO. Does not wait for the end: the
-      # child's children may keep the pipe.
-      def read_output
-        reader, writer = IO.pipe
-        printed = "".b
-        keep = ->(bytes) { printed << bytes if bytes.is_a?(String) && printed.bytesize < CHUNK_BYTES }
-        reading = Task.current.async("output", transient: true) { loop { keep.call(reader.readpartial(CHUNK_BYTES)) } }
-        yield writer
-        reading.stop
-        keep.call(reader.read_nonblock(CHUNK_BYTES, exception: false))
-        printed.force_encoding(Encoding::UTF_8).scrub.strip
       ensure
-        [reader, writer].compact.each(&:close)
+        output&.close
       end
 
       def childrens_environment = Web::Cluster::Mold::SUPERVISORS_OWN.to_h { |name| [name, nil] }.merge(bundle_environment)

@@ -82,7 +82,7 @@ module Gyre
       def watch_restart_file(path)
         Task.current.async("restart file", transient: true) do
           loop do
-            Web::RestartFile.new(path).wait
+            Web::RestartFile.wait(path)
             rolling_restart
           end
         end
@@ -138,8 +138,7 @@ module Gyre
       # Reads certificates like the workers. Returns nil, or why the old ones stay.
       def reload_or_reason
         reload
-        contexts = Web::TLSContexts.new(@settings[:tls], log: nil)
-        contexts.contexts(contexts.endpoints(endpoints))
+        Web::TLSContexts.new(@settings[:tls], log: nil).contexts(endpoints)
         nil
       rescue StartError => error
         "#{error.message}. The certificates in use stay"
