@@ -7,20 +7,25 @@ require "tmpdir"
 require "gyre/web/restart_file"
 
 class WebRestartFileTest < Minitest::Test
-  def test_a_file_that_is_made_touched_or_gone
+  def test_a_file_that_is_made_or_touched
     Dir.mktmpdir do |folder|
       path = "#{folder}/restart.txt"
-      file = Gyre::Web::RestartFile.new(path)
-      refute_predicate file, :touched?
-      File.write(path, "")
-      assert_predicate file, :touched?
-      file.wait
-      file = Gyre::Web::RestartFile.new(path)
-      refute_predicate file, :touched?
-      File.utime(Time.now + 5, Time.now + 5, path)
-      assert_predicate file, :touched?
-      File.unlink(path)
-      refute_predicate file, :touched?
+      waiting(path) { File.write(path, "") }
+      waiting(path) do
+        File.unlink(path)
+        File.write(path, "")
+        File.utime(Time.now + 5, Time.now + 5, path)
+      end
     end
+  end
+
+  private
+
+  def waiting(path)
+    thread = Thread.new { Gyre::Web::RestartFile.wait(path) }
+    eventually { thread.stop? }
+    assert_predicate thread, :alive?
+    yield
+    assert thread.join(60)
   end
 end

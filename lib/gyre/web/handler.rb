@@ -78,9 +78,8 @@ module Gyre
 
       # In a task, which ends with the server.
       def self.watch_restart_file
-        file = RestartFile.new
         Task.current.async("restart file", transient: true) do
-          file.wait
+          RestartFile.wait
           yield
         end
       end

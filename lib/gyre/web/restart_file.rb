@@ -5,31 +5,20 @@
 
 module Gyre
   module Web
-    # A file and its modification time.
-    class RestartFile
+    module RestartFile
       PATH = "tmp/restart.txt"
       EVERY_S = 1
 
-      def initialize(path = PATH)
-        @path = path
-        @time = time
+      module_function
+
+      # Returns after the file is touched or made, not after it is deleted.
+      def wait(path = PATH)
+        before = time(path)
+        sleep(EVERY_S) until (now = time(path)) && (before.nil? || now > before)
       end
 
-      # A deleted file does not count as touched.
-      def touched?
-        now = time
-        !now.nil? && (@time.nil? || now > @time)
-      end
-
-      # Returns after the file is touched.
-      def wait
-        sleep(EVERY_S) until touched?
-      end
-
-      private
-
-      def time
-        File.mtime(@path)
+      def time(path)
+        File.mtime(path)
       rescue SystemCallError
         nil
       end

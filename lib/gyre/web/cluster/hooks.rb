@@ -25,8 +25,6 @@ module Gyre
           @blocks = settings.slice(*ROWS.map(&:name))
         end
 
-        def any?(name) = @blocks.key?(name)
-
         # Calls the blocks in order, with the worker's number (from 1) or nothing.
         def call(name, index)
           @blocks.fetch(name, []).each { |block| block.arity.zero? ? block.call : block.call(index) }

@@ -58,7 +58,7 @@ module Gyre
           Broadcast::Relay.attach(outbox)
           Broadcast.hears if Broadcast.respond_to?(:hears)
           task.async("broadcasts", transient: true) { send_broadcasts(outbox) }
-          task.async("after_worker_start") { hook(:after_worker_start) } if @hooks.any?(:after_worker_start)
+          task.async("after_worker_start") { hook(:after_worker_start) }
           tell(ready: true)
         end
 

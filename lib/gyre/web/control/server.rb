@@ -26,13 +26,11 @@ module Gyre
         @endpoints = Array(bind).map { |address| self.class.endpoint(address) }
         @log = log
         @listeners = listeners.dup
-        @opened = @endpoints.empty?
       end
 
       # Opens all sockets or none.
       def listen
-        @endpoints.each { |endpoint| @listeners.concat(endpoint.bind) } unless @opened
-        @opened = true
+        @listeners.concat(@endpoints.shift.bind) until @endpoints.empty?
         self
       rescue SystemCallError, SocketError
         close

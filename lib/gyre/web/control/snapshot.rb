@@ -50,7 +50,7 @@ module Gyre
             "time" => Time.now.to_f.round(3), "urls" => server.urls, "bounds_s" => BOUNDS_S,
             "certificate_expires" => server.certificate_expires&.to_i, "connections" => connections(stats),
             "dropped_log_lines" => server.dropped_log_lines, "report_age_s" => 0.0 }
-            .merge!(counts(stats), empty, http ? http.measurements : {}, process(lifetime.scheduler), "client" => HTTP::Client::Tally.snapshot)
+            .merge!(counts(stats), http ? http.measurements : {}, process(lifetime.scheduler), "client" => HTTP::Client::Tally.snapshot)
             .merge!("slowest" => http ? http.oldest(SLOWEST).map { |env, seconds| request(env, seconds) } : [])
         end
 
@@ -62,12 +62,6 @@ module Gyre
         end
 
         def counts(stats) = (stats.keys - %i[connections idle running]).to_h { |name| [name.to_s, stats[name]] }
-
-        def empty
-          none = { "counts" => Array.new(BOUNDS_S.size + 1, 0), "sum_s" => 0.0 }
-          { "responses" => {}, "durations" => none, "waits" => none, "lag" => none, "received_bytes" => 0, "sent_bytes" => 0,
-            "upgrades" => 0, "messages_received" => 0, "messages_sent" => 0, "slow_sockets" => 0 }
-        end
 
         def process(scheduler)
           loop_stats = scheduler && !scheduler.closed? ? scheduler.stats : {}

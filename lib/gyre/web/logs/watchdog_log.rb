@@ -3,6 +3,7 @@
 # Logs requests that block others: a Gyre::Watchdog's reports with method, path and backtrace, at a
 # limited rate. Started by Gyre::Web::Server with the setting watchdog.
 
+require "gyre/clock"
 require "gyre/inspection/watchdog"
 
 module Gyre
@@ -19,20 +20,16 @@ module Gyre
         Watchdog.start(limit_s: LIMIT_S, out: new(log)) unless Fiber.scheduler.watchdog
       end
 
-      def initialize(log, pause_s: PAUSE_S, &clock)
+      def initialize(log)
         @log = log
-        @pause_s = pause_s
-        @clock = clock || -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }
-        @next = nil
-        @left_out = 0
+        @next_s = @left_out = 0
       end
 
       # Takes a report, in the watchdog's thread.
       def puts(text)
-        now = @clock.call
-        return @left_out += 1 if @next && now < @next
+        return @left_out += 1 if Clock.now < @next_s
 
-        @next = now + @pause_s
+        @next_s = Clock.now + PAUSE_S
         left_out = " (#{Units.count(@left_out, "report")} before this one left out)" if @left_out.positive?
         @left_out = 0
         line, *frames = text.lines(chomp: true)
