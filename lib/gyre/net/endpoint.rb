@@ -24,9 +24,9 @@ module Gyre
     # Versions of the PROXY protocol.
     PROXY_PROTOCOLS = %w[v1 v2 any].freeze
 
-    # Options after a stream's address.
-    OPTIONS = %w[proxy_protocol= backlog= low_latency=].freeze
-    private_constant :OPTIONS
+    # Transports of IP by their schemes; :ssl is TCP.
+    SCHEMES = { "tcp" => :tcp, "http" => :tcp, "udp" => :udp, "ssl" => :ssl, "https" => :ssl, "tls" => :ssl }.freeze
+    private_constant :SCHEMES
 
     # Each transport's form.
     FORMS = { tcp: "tcp://host:port", unix: "unix:///path", udp: "udp://host:port", unixgram: "unixgram:///path" }.freeze
@@ -92,54 +92,35 @@ module Gyre
 
       # @return [Endpoint, nil] nil unless it is an address
       def read(text, host, port)
-        text, options = without_options(text)
-        endpoint = read_plain(text, host, port)
-        endpoint && options.any? ? endpoint.with(**options) : endpoint
+        place, _, query = text.partition("?")
+        settings = parse_query(text, query)
+        options = options(text, settings)
+        case place
+        when %r{\A(unix|unixgram):(?://)?+(.*)\z}i then parse_unix(text, $2, $1.downcase.to_sym, settings, options)
+        when %r{\A/} then parse_unix(text, place, :unix, settings, options)
+        when %r{\A(#{SCHEMES.keys.join("|")})://(.*)\z}io then parse_ip(text, $2.delete_suffix("/"), SCHEMES[$1.downcase], port, settings, options)
+        when %r{\A[a-z][a-z0-9+.-]*://}i, "", /\s/ then nil
+        when /\A\d+\z/ then parse_ip(text, "#{host}:#{place}", :tcp, port, settings, options)
+        else parse_ip(text, place, :tcp, port, settings, options)
+        end
       end
 
-      # Parses a stream's options after the "?".
-      def without_options(text)
-        before, mark, query = text.partition("?")
-        chosen, others = query.split("&").partition { |pair| pair.start_with?(*OPTIONS) }
-        return [text, {}] if mark.empty? || chosen.empty?
-
-        [others.empty? ? before : "#{before}?#{others.join("&")}", options(text, chosen.to_h { |pair| pair.split("=", 2) })]
-      end
-
-      def options(text, given)
-        proxy, backlog, low_latency = given.values_at("proxy_protocol", "backlog", "low_latency")
+      # Takes a stream's options out of the settings.
+      def options(text, settings)
+        proxy, backlog, low_latency = %i[proxy_protocol backlog low_latency].map { |name| settings.delete(name) }
         wrong = if proxy && !PROXY_PROTOCOLS.include?(proxy) then "proxy_protocol is v1, v2 or any"
                 elsif backlog && !backlog.match?(/\A[1-9]\d{0,8}\z/) then "backlog is a number of connections"
                 elsif low_latency && low_latency != "true" then "low_latency is always on (TCP_NODELAY): leave it out"
                 end
         raise ArgumentError, "#{text.inspect} is not an address: #{wrong}" if wrong
 
-        { proxy_protocol: proxy, backlog: backlog&.to_i }.compact
-      end
-
-      def read_plain(text, host, port)
-        case text
-        when /\A\d+\z/                then new(:tcp, host: host, port: parse_port(text, text))
-        when %r{\Aunix:(?://)?+(.*)\z}i then parse_unix(text, Regexp.last_match(1), :unix)
-        when %r{\Aunixgram:(?://)?+(.*)\z}i then parse_unix(text, Regexp.last_match(1), :unixgram)
-        when %r{\A/}                  then parse_unix(text, text, :unix)
-        when %r{\A(?:tcp|http)://(.*)\z}i then parse_ip(text, Regexp.last_match(1).delete_suffix("/"), port, :tcp)
-        when %r{\Audp://(.*)\z}i then parse_ip(text, Regexp.last_match(1).delete_suffix("/"), port, :udp)
-        when %r{\A(?:ssl|https|tls)://(.*)\z}i then parse_tls(text, Regexp.last_match(1), port)
-        when %r{\A[a-z][a-z0-9+.-]*://}i, "", /\s/ then nil
-        else parse_ip(text, text, port, :tcp)
-        end
+        { proxy_protocol: proxy, backlog: backlog&.to_i }
       end
 
       def forms(transports)
         words = FORMS.values_at(*transports)
         words += ["host:port", "a port"] if transports.include?(:tcp)
         words.size == 1 ? words.first : "#{words[0..-2].join(", ")} or #{words.last}"
-      end
-
-      def parse_tls(text, rest, port)
-        authority, _, query = rest.partition("?")
-        parse_ip(text, authority.delete_suffix("/"), port, :tcp, tls: parse_query(text, query))
       end
 
       def parse_query(text, query)
@@ -151,22 +132,25 @@ module Gyre
         end
       end
 
-      def parse_ip(text, authority, default_port, transport, tls: nil)
+      def parse_ip(text, authority, scheme, default_port, settings, options)
+        tls = settings if scheme == :ssl
         match = /\A(?:\[(?<v6>[0-9a-f:.]+(?:%[\w.-]+)?)\]|(?<name>(?!-)[\w.*-]*))(?::(?<port>\d+))?\z/i.match(authority)
-        raise ArgumentError, "#{text.inspect} is not an address: #{ip_hint(authority, tls ? :ssl : transport)}" if match.nil? || authority.empty?
+        if match.nil? || authority.empty? || (settings.any? && !tls)
+          raise ArgumentError, "#{text.inspect} is not an address: #{ip_hint(authority, scheme, tls ? {} : settings)}"
+        end
 
         host = match[:v6] || match[:name]
         host = "*" if host.empty?
-        new(transport, host: host, port: match[:port] ? parse_port(match[:port], text) : default_port, tls: tls)
+        new(scheme == :udp ? :udp : :tcp, host: host, port: match[:port] ? parse_port(match[:port], text) : default_port, tls: tls, **options)
       end
 
-      def ip_hint(authority, transport)
-        return "with TLS it is ssl://host:port?cert=PATH&key=PATH" if authority.match?(/\?.*\bcert=/)
-        return "only ?proxy_protocol=v1 and ?backlog=1024 may follow it" if authority.include?("?")
-        return "an IPv6 address goes in brackets, as in #{transport}://[::1]:9292" if authority.count(":") > 1
+      def ip_hint(authority, scheme, settings)
+        return "with TLS it is ssl://host:port?cert=PATH&key=PATH" if settings.key?(:cert)
+        return "only ?proxy_protocol=v1 and ?backlog=1024 may follow it" if settings.any?
+        return "an IPv6 address goes in brackets, as in #{scheme}://[::1]:9292" if authority.count(":") > 1
         return "the port must be a number from 0 to 65535" if authority.match?(/:(?!\d+\z)[^:]*\z/)
 
-        "write #{FORMS.fetch(transport, "ssl://host:port")}"
+        "write #{FORMS.fetch(scheme, "ssl://host:port")}"
       end
 
       def parse_port(digits, text)
@@ -176,17 +160,15 @@ module Gyre
         raise ArgumentError, "#{text.inspect} is not an address: the port must be a number from 0 to 65535"
       end
 
-      def parse_unix(text, rest, transport)
-        path, _, query = rest.partition("?")
-        query = parse_query(text, query)
-        mode, umask = query.delete(:mode), query.delete(:umask)
-        unless [mode, umask].compact.all?(/\A0?[0-7]{3}\z/) && (query.empty? || query.key?(:cert))
+      def parse_unix(text, path, transport, tls, options)
+        mode, umask = tls.delete(:mode), tls.delete(:umask)
+        unless [mode, umask].compact.all?(/\A0?[0-7]{3}\z/) && (tls.empty? || tls.key?(:cert))
           raise ArgumentError, "#{text.inspect} is not an address: after the path ?mode=0660 (octal permissions), umask and backlog are known"
         end
         raise ArgumentError, "#{text.inspect} is not an address: the path is missing" if path.empty? || path == "@" || path.end_with?("/")
         raise ArgumentError, "#{text.inspect} is not an address: an abstract socket has no permissions" if (mode || umask) && path.start_with?("@")
 
-        new(transport, path: path, mode: mode&.to_i(8) || (umask && (0o777 & ~umask.to_i(8))), tls: (query unless query.empty?))
+        new(transport, path: path, mode: mode&.to_i(8) || (umask && (0o777 & ~umask.to_i(8))), tls: (tls unless tls.empty?), **options)
       end
     end
 
@@ -282,11 +264,9 @@ module Gyre
     # @param port [Integer] the kernel's
     # @param host [String] the bound address
     # @param tls [Hash{Symbol => Object}, nil]
-    # @param proxy_protocol [String, nil]
-    # @param backlog [Integer, nil]
     # @return [Endpoint] a copy with these
-    def with(port: @port, host: @host, tls: @tls, proxy_protocol: @proxy_protocol, backlog: @backlog)
-      Endpoint.new(transport, host: host, port: port, path: path, mode: mode, tls: tls, proxy_protocol: proxy_protocol, backlog: backlog)
+    def with(port: @port, host: @host, tls: @tls)
+      Endpoint.new(transport, host: host, port: port, path: path, mode: mode, tls: tls, proxy_protocol: @proxy_protocol, backlog: @backlog)
     end
 
     # @return [Boolean]
