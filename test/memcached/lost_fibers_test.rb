@@ -116,7 +116,7 @@ class MemcachedLostFibersTest < Minitest::Test
   def test_the_connection_of_a_dropped_fiber_can_be_closed
     client = connected(60)
     lose { client.get("a") }
-    connection = client.instance_variable_get(:@single).connections.first
+    connection = client.instance_variable_get(:@single).connection
     eventually { connection.close }
     @gate.close
     assert_equal value_of("b"), client.get("b")

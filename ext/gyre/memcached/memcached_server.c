@@ -130,11 +130,6 @@ static VALUE server_set_failures(VALUE self, VALUE count) {
   return count;
 }
 
-static VALUE server_connections(VALUE self) {
-  const struct gyre_memcached_server *server = gyre_memcached_server_get(self);
-  return NIL_P(server->connections) ? rb_ary_new() : rb_ary_dup(server->connections);
-}
-
 static VALUE server_prepare(VALUE self, VALUE keys, VALUE prefix, VALUE values, VALUE direct_bytes) {
   struct gyre_memcached_server *server = gyre_memcached_server_get(self);
   server->raw = RTEST(rb_funcall(values, rb_intern("raw?"), 0));
@@ -156,7 +151,6 @@ void gyre_init_memcached_server(void) {
   rb_define_method(class, "line", server_line, 3);
   rb_define_method(class, "release", server_release, 0);
   rb_define_method(class, "connection", server_connection, 0);
-  rb_define_method(class, "connections", server_connections, 0);
   rb_define_private_method(class, "adopt", server_adopt, 1);
   rb_define_private_method(class, "sweep", server_sweep, 0);
   rb_define_private_method(class, "forget", server_forget, 0);

@@ -92,7 +92,7 @@ module Gyre
 
       # Other compressors raise zlib's errors.
       def decompress(bytes)
-        bounded? ? compressor.decompress(bytes, max_bytes: decompressed_max_bytes) : compressor.decompress(bytes)
+        compressor.is_a?(Compressor) ? compressor.decompress(bytes, max_bytes: decompressed_max_bytes) : compressor.decompress(bytes)
       rescue Zlib::Error => error
         raise DeserializationError, "decompress a value of #{bytes.bytesize} bytes: #{error.message}"
       end
@@ -103,12 +103,6 @@ module Gyre
 
         raise too_large_error, "store #{key}: the item has #{item_bytes} bytes (value #{bytes.bytesize}, key #{key.bytesize}, " \
                                 "memcached's own #{ITEM_BYTES}), value_max_bytes is #{value_max_bytes}; store less, or raise it and memcached's -I"
-      end
-
-      def bounded?
-        compressor.method(:decompress).parameters.any? { |kind, name| name == :max_bytes && %i[key keyreq].include?(kind) }
-      rescue NameError # a proxy without a method object
-        false
       end
     end
   end
