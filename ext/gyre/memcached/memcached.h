@@ -123,9 +123,12 @@ struct gyre_memcached_connection {
   char reason[160]; /* the failure's */
 };
 
-struct gyre_memcached_room {
-  struct gyre_list node;
-  struct gyre_wait *wait;
+/* A loop's waiting fiber, on its stack. */
+struct gyre_memcached_waiter {
+  struct gyre_list node; /* in `room` */
+  struct gyre_wait wait;
+  struct gyre_memcached_connection *connection;
+  struct gyre_memcached_call *call; /* NULL: waits for room */
 };
 
 /* Also in lib/gyre/memcached/server.rb. */

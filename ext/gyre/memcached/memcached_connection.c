@@ -202,9 +202,10 @@ static void finish(struct gyre_memcached_call *call) {
 
 static void wake_for_room(struct gyre_memcached_connection *connection) {
   while (!gyre_list_empty(&connection->on_loop.room)) {
-    struct gyre_memcached_room *room = GYRE_CONTAINER(connection->on_loop.room.next, struct gyre_memcached_room, node);
-    gyre_list_remove(&room->node);
-    gyre_wake(room->wait->parked.scheduler, &room->wait->parked);
+    struct gyre_memcached_waiter *waiter =
+        GYRE_CONTAINER(connection->on_loop.room.next, struct gyre_memcached_waiter, node);
+    gyre_list_remove(&waiter->node);
+    gyre_wake(waiter->wait.parked.scheduler, &waiter->wait.parked);
   }
 }
 

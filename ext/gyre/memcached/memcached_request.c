@@ -41,29 +41,21 @@ VALUE gyre_memcached_connection_here(const struct gyre_memcached_server *server)
   return Qnil;
 }
 
-/* A loop's waiting fiber, on its stack. */
-struct loop_wait {
-  struct gyre_memcached_connection *connection;
-  struct gyre_memcached_call *call; /* NULL: waits for room */
-  struct gyre_memcached_room room;
-  struct gyre_wait wait;
-};
-
 static VALUE wait_in_loop(VALUE argument) {
-  struct loop_wait *wait = (struct loop_wait *)argument;
-  while (!gyre_memcached_is_over(wait->connection, wait->call)) {
-    if (!wait->call && gyre_list_empty(&wait->room.node))
-      gyre_list_append(&wait->connection->on_loop.room, &wait->room.node);
-    gyre_wait_again(&wait->wait);
+  struct gyre_memcached_waiter *waiter = (struct gyre_memcached_waiter *)argument;
+  while (!gyre_memcached_is_over(waiter->connection, waiter->call)) {
+    if (!waiter->call && gyre_list_empty(&waiter->node))
+      gyre_list_append(&waiter->connection->on_loop.room, &waiter->node);
+    gyre_wait_again(&waiter->wait);
   }
   return Qnil;
 }
 
 static VALUE leave_loop(VALUE argument) {
-  struct loop_wait *wait = (struct loop_wait *)argument;
-  if (wait->call) wait->call->wait = NULL;
-  gyre_list_remove(&wait->room.node);
-  gyre_wait_end(&wait->wait);
+  struct gyre_memcached_waiter *waiter = (struct gyre_memcached_waiter *)argument;
+  if (waiter->call) waiter->call->wait = NULL;
+  gyre_list_remove(&waiter->node);
+  gyre_wait_end(&waiter->wait);
   return Qnil;
 }
 
@@ -73,14 +65,13 @@ static void wait_until_over(struct gyre_memcached_connection *connection, struct
     gyre_memcached_threads_wait(connection, call);
     return;
   }
-  struct loop_wait wait;
-  wait.connection = connection;
-  wait.call = call;
-  wait.room.wait = &wait.wait;
-  gyre_list_init(&wait.room.node);
-  gyre_wait_begin(connection->scheduler, &wait.wait, connection->self);
-  if (call) call->wait = &wait.wait;
-  rb_ensure(wait_in_loop, (VALUE)&wait, leave_loop, (VALUE)&wait);
+  struct gyre_memcached_waiter waiter;
+  waiter.connection = connection;
+  waiter.call = call;
+  gyre_list_init(&waiter.node);
+  gyre_wait_begin(connection->scheduler, &waiter.wait, connection->self);
+  if (call) call->wait = &waiter.wait;
+  rb_ensure(wait_in_loop, (VALUE)&waiter, leave_loop, (VALUE)&waiter);
 }
 
 void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection) {

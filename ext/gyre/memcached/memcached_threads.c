@@ -13,10 +13,6 @@
  * wait. */
 #define TRAP_NS INT64_C(50000000)
 
-static bool is_over(const struct gyre_memcached_reader *reader) {
-  return gyre_memcached_is_over(reader->connection, reader->call);
-}
-
 /* For the next reply; -1: no limit. */
 static int64_t left_ns(const struct gyre_memcached_connection *connection) {
   if (connection->timeout_ns < 0) return -1;
@@ -62,7 +58,7 @@ static VALUE read_or_sleep(VALUE argument) {
       if (wait_for_socket(reader)) gyre_memcached_connection_read(connection);
       gyre_memcached_connection_wake_threads(connection);
     }
-  } while (!is_over(reader));
+  } while (!gyre_memcached_is_over(connection, reader->call));
   return Qnil;
 }
 
@@ -79,7 +75,7 @@ static VALUE leave(VALUE argument) {
 
 void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, const struct gyre_memcached_call *call) {
   struct gyre_memcached_reader reader = {.connection = connection, .call = call, .thread = rb_thread_current()};
-  if (is_over(&reader)) return;
+  if (gyre_memcached_is_over(connection, call)) return;
   if (!NIL_P(rb_fiber_scheduler_current())) {
     rb_funcall(connection->self, rb_intern("wait_beside"), 1, call ? call->owner : Qnil);
     return;
