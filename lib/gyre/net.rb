@@ -41,16 +41,16 @@ module Gyre
       start_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       transport = Transport.new(endpoint.connect(timeout_s, only: only), endpoint.to_s)
       timeout_s &&= [timeout_s - (Process.clock_gettime(Process::CLOCK_MONOTONIC) - start_s), 0].max.ceil(2)
-      Net.secured(transport, tls, endpoint.host, timeout_s)
-      return transport unless block_given?
-
       begin
-        yield transport
+        transport.start_tls(tls, name: endpoint.host, timeout_s: timeout_s) if tls
+        secured = true
+        block_given? ? yield(transport) : transport
       rescue Exception # rubocop:disable Lint/RescueException -- raised again
         transport.abandon
         raise
-      ensure
-        transport.close
+      ensure # also when the thread is killed
+        transport.abandon unless secured
+        transport.close if block_given?
       end
     end
 
@@ -67,19 +67,6 @@ module Gyre
       Loop.require_native("Gyre.listen")
       address = Endpoint.parse(address) unless address.is_a?(Array)
       Net::Server.new(address, TLS.context(tls, server: true), handshake_timeout_s, connections_limit)
-    end
-  end
-
-  # The parts of {Gyre.connect} and {Gyre.listen}.
-  module Net
-    class << self
-      # @api private
-      def secured(transport, tls, name, timeout_s)
-        transport.start_tls(tls, name: name, timeout_s: timeout_s) if tls
-        secured = transport
-      ensure # also when the thread is killed
-        transport.abandon unless secured
-      end
     end
   end
 end

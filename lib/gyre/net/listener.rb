@@ -157,9 +157,6 @@ module Gyre
     # @return [Integer, nil] the TCP or UDP port
     def port = endpoint.port
 
-    # @return [Boolean]
-    def unix? = !endpoint.path.nil?
-
     # @return [Boolean] whether it receives datagrams
     def datagram? = endpoint.datagram?
 
@@ -202,7 +199,7 @@ module Gyre
     # @return [void]
     def refuse
       return if closed? || datagram? || @adopted || @owner != Process.pid
-      return filter unless unix?
+      return filter unless endpoint.path
 
       remove_file
       socket.shutdown(:RD)
