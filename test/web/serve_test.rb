@@ -255,18 +255,20 @@ class WebServeTest < Minitest::Test
   end
 
   def test_the_end_of_its_terminal_ends_it
+    need_terminal
     Dir.mktmpdir do |folder|
       File.write(File.join(folder, "config.ru"), APP)
-      need_terminal
-      terminal, shown = PTY.open
-      pid = Process.spawn(*ruby_command("-e", "Process.setsid; File.open(ARGV.shift); load ARGV.shift", shown.path, EXE, "serve", "-b",
-                                        "127.0.0.1:0", gems: true), chdir: folder, in: shown, out: shown, err: shown)
-      shown.close
-      text = +""
-      text << terminal.readpartial(1024) until text.include?("Ctrl-C")
-      terminal.close
-      _, status = Process.wait2(pid)
-      assert_predicate status, :exited?
+      [[], %w[-w 1]].each do |workers|
+        terminal, shown = PTY.open
+        pid = Process.spawn(*ruby_command("-e", "Process.setsid; File.open(ARGV.shift); load ARGV.shift", shown.path, EXE, "serve", "-b",
+                                          "127.0.0.1:0", *workers, gems: true), chdir: folder, in: shown, out: shown, err: shown)
+        shown.close
+        text = +""
+        text << terminal.readpartial(1024) until text.include?("Ctrl-C")
+        terminal.close
+        _, status = Process.wait2(pid)
+        assert_predicate status, :exited?
+      end
     end
   end
 

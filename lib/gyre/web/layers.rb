@@ -84,8 +84,7 @@ module Gyre
       def respond(env, trouble)
         return [405, HEADERS.merge("allow" => "GET, HEAD"), []] unless %w[GET HEAD].include?(env["REQUEST_METHOD"])
 
-        headers = HEADERS.dup
-        headers["retry-after"] = "1" if trouble
+        headers = trouble ? HEADERS.merge("retry-after" => "1") : HEADERS.dup
         [trouble ? 503 : 200, headers, ["#{trouble || "ok"}\n"]]
       end
     end

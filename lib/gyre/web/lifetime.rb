@@ -126,9 +126,8 @@ module Gyre
         Signal.trap("HUP", former || "SYSTEM_DEFAULT")
         return yield unless former == "DEFAULT"
 
-        terminal = [$stdin, $stdout, $stderr].find { |io| io.respond_to?(:tty?) && io.tty? }
-        # False for a closed terminal.
-        Signals.handle(%w[HUP], ->(_name) { post(terminal.nil? || terminal.tty? ? :hang_up : :stop) }, &block)
+        terminal = Terminal.new
+        Signals.handle(%w[HUP], ->(_name) { post(terminal.ended? ? :stop : :hang_up) }, &block)
       end
 
       # In a thread of the watch.

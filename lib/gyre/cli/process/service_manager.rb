@@ -15,8 +15,6 @@ module Gyre
         @watchdog_s = watchdog(environment)
       end
 
-      def present? = !@path.nil?
-
       attr_reader :watchdog_s # how often to call {#alive}: half of systemd's limit
 
       def ready = tell("READY=1")
@@ -35,7 +33,7 @@ module Gyre
 
       # Reports from a task: the block's status, and life while `lives` returns true.
       def attend(task, lives = -> { true })
-        task.every(STATUS_S, "status") { status(yield) } if present?
+        task.every(STATUS_S, "status") { status(yield) } if @path
         task.every(@watchdog_s, "systemd's watchdog") { alive if lives.call } if @watchdog_s
       end
 

@@ -67,7 +67,7 @@ module Gyre
         return if status.success?
 
         output.rewind
-        printed = output.read(PRINTED_BYTES).to_s.force_encoding(Encoding::UTF_8).scrub.strip
+        printed = (output.read(PRINTED_BYTES) || +"").force_encoding(Encoding::UTF_8).scrub.strip
         return "the new program #{Web::Cluster::Member.end_of(status)} (it has #{REHEARSAL_S} s)" if status.signaled? || printed.empty?
 
         printed.delete_prefix("gyre serve: ")

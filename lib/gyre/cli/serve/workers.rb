@@ -32,6 +32,7 @@ module Gyre
         @holdings = Holdings.new(settings, log: log, handover: handover, **places)
         @launcher = Launcher.new(@holdings, restart)
         @manager = ServiceManager.new
+        @terminal = Web::Terminal.new
       end
 
       # Serves until a signal; a rehearsal ends once it could serve. Returns the exit status.
@@ -103,7 +104,7 @@ module Gyre
         case name
         when "INT", "TERM" then stop
         when "CHLD" then @supervisor.reap
-        when "HUP" then hang_up
+        when "HUP" then @terminal.ended? ? stop : reload
         when "USR1" then rolling_restart
         when "USR2" then hot_restart
         when "TTIN" then @supervisor.resize(+1)
@@ -120,14 +121,6 @@ module Gyre
       def stop
         @manager.stopping
         @supervisor.stop
-      end
-
-      # The kernel sends HUP at a terminal's end, too.
-      def hang_up
-        @terminal = [$stdin, $stdout, $stderr].find(&:tty?) unless defined?(@terminal)
-        return stop if @terminal && !@terminal.tty?
-
-        reload
       end
 
       def reload

@@ -72,6 +72,14 @@ module Gyre
       end
     end
 
+    # Tells a terminal's end, at which the kernel sends HUP, from a request to open files again.
+    class Terminal
+      def initialize = @io = [$stdin, $stdout, $stderr].find { |io| io.respond_to?(:tty?) && io.tty? }
+
+      # Also for a closed one.
+      def ended? = !@io.nil? && !@io.tty?
+    end
+
     # Prints the process's tasks, waits and places at QUIT, and INFO where available (Ctrl-T on BSD
     # and macOS). Used by Gyre::Web::Server and a cluster's supervisor.
     module TaskSignal
