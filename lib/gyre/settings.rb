@@ -29,13 +29,9 @@ module Gyre
 
     # Gathers faults to report at once.
     class Faults
-      include Enumerable
-
       def initialize
         @all = []
       end
-
-      def each(&block) = @all.each(&block)
 
       def add(path, text) = @all << [path, text]
 
@@ -51,7 +47,7 @@ module Gyre
       end
 
       # Returns the values, or raises the faults.
-      def ensure_none(values) = none? ? values : raise(Invalid.new(@all, values))
+      def ensure_none(values) = @all.empty? ? values : raise(Invalid.new(@all, values))
 
       private
 

@@ -130,7 +130,7 @@ module Gyre
       def serve_alone(settings, environment)
         require "gyre/cli/serve/alone"
         log = log(settings)
-        process = ServeAlone.new(settings, endpoints: endpoints(settings, environment), chosen: chosen?(settings), log: log)
+        process = ServeAlone.new(settings, endpoints: endpoints(settings, environment), log: log)
         app = explaining(settings) do
           process.prepare do
             RackupFile.load(rackup(settings)).tap do
@@ -146,14 +146,12 @@ module Gyre
         process&.close
       end
 
-      def chosen?(settings) = settings.slice(:bind, :host, :port).any?
-
       def serve_with_workers(settings, environment, count)
         require "gyre/cli/serve/workers"
         CLI.require_native("HTTP")
         explaining(settings) do
-          ServeWorkers.new(settings, environment, [count, 1].max, endpoints: endpoints(settings, environment),
-                                                                  chosen: chosen?(settings), log: log(settings), handover: @handover).call
+          ServeWorkers.new(settings, environment, [count, 1].max, endpoints: endpoints(settings, environment), log: log(settings),
+                                                                  handover: @handover).call
         end
       end
 
@@ -307,8 +305,8 @@ module Gyre
       # `groups`: mount point of control groups; `mine`: this process's (cgroups(7), version 2).
       def available(groups: GROUPS, mine: "/proc/self/cgroup") = [Etc.nprocessors, quota(groups, mine)&.ceil].compact.min.clamp(1, nil)
 
-      # Returns the lowest quota from this group to the root, in processors, or nil. In a container the
-      # path may be the host's, the group at the root.
+      # Returns the lowest quota from this group to the root, in processors, or nil. In a container
+      # the path may be the host's, the group at the root.
       def quota(groups, mine)
         Pathname.new(File.read(mine)[/^0::(.*)/, 1].to_s).ascend.filter_map { |group| limit("#{groups}#{group}/cpu.max") }.min
       rescue SystemCallError

@@ -18,15 +18,10 @@ module Gyre
       REPORTED = {}
 
       # `true`: a certificate for development; the one without :names serves all other hosts.
-      def initialize(given, log:, ticket_keys: nil, protocols: TLSContexts.protocols)
+      def initialize(given, log:)
         @given = given
         @log = log
-        @ticket_keys = ticket_keys
-        @protocols = protocols
       end
-
-      # For ALPN.
-      def self.protocols = HTTP::H2.available? ? %w[h2 http/1.1] : %w[http/1.1]
 
       def endpoints(endpoints) = Addresses.secure(endpoints, @given)
 
@@ -74,7 +69,7 @@ module Gyre
         TLS.server(names: others, **policy(default), **common)
       end
 
-      def common = { alpn: @protocols, ticket_keys: @ticket_keys ||= TLS::TicketKeys.shared }
+      def common = { alpn: HTTP::H2.available? ? %w[h2 http/1.1] : %w[http/1.1], ticket_keys: TLS::TicketKeys.shared }
 
       def policy(settings) = settings.slice(:cert, :key, :ca, :crl, :verify, :ciphers, :ciphersuites, :min_version)
 

@@ -6,7 +6,8 @@
 
 module MemcachedOracle
   # code is the reply's first word; won, stale, lost, hit, flags, cas, ttl_s and idle_s are
-  # what flags say; text what follows the first word, but of a value, or an error's whole line; data a value's.
+  # what flags say; text what follows the first word, but of a value, or an error's whole line;
+  # data a value's.
   Reply = Struct.new(:code, :won, :stale, :lost, :hit, :flags, :cas, :ttl_s, :idle_s, :text, :data, :bytesize, keyword_init: true)
 
   # Cuts replies from the beginning of bytes.

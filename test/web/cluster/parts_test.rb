@@ -67,7 +67,8 @@ class WebClusterPartsTest < Minitest::Test
     phases.each.with_index(1) do |phase, nth|
       supervisor.workers << Member.new(:worker, nil, generation: 1, index: 2, phase: phase).tap { |member| member.report({ "nth" => nth }) }
     end
-    assert_equal({ "2 (leaving)" => 1, "2 (leaving, 2)" => 2, "2" => 3, "2 (2)" => 4 }, supervisor.crew.snapshots.transform_values { |each| each["nth"] })
+    nths = supervisor.crew.snapshots.transform_values { |each| each["nth"] }
+    assert_equal({ "2 (leaving)" => 1, "2 (leaving, 2)" => 2, "2" => 3, "2 (2)" => 4 }, nths)
   end
 
   def test_a_workers_figures_grow_older_until_it_reports_again

@@ -13,11 +13,11 @@ module Gyre
       # Their effect with workers.
       RESTARTS = { "USR1" => "a rolling restart", "USR2" => "a hot restart", "TTIN" => "a worker more", "TTOU" => "a worker fewer" }.freeze
 
-      def initialize(settings, log:, **places)
+      def initialize(settings, endpoints:, log:)
         raise StartError, Serve::NEEDS_WORKERS if settings[:state]
 
         @log = log
-        @holdings = Holdings.new(settings.slice(:pidfile, :user, :group), log: log, commanded: false, **places)
+        @holdings = Holdings.new(settings.slice(:bind, :host, :port, :pidfile, :user, :group), endpoints: endpoints, log: log, commanded: false)
         @manager = ServiceManager.new
       end
 

@@ -13,11 +13,10 @@ require "gyre/web/sockets"
 module Gyre
   module CLI
     class Holdings
-      # `chosen`: the settings name endpoints; `commanded`: with a control socket.
-      def initialize(settings, endpoints:, chosen:, log:, handover: nil, commanded: true)
+      # `commanded`: with a control socket.
+      def initialize(settings, endpoints:, log:, handover: nil, commanded: true)
         @settings = settings
         @endpoints = endpoints
-        @chosen = chosen
         @log = log
         @handover = handover
         @commanded = commanded
@@ -39,10 +38,6 @@ module Gyre
 
       def listeners = @sockets.listeners
 
-      def control_listeners = @control.listeners
-
-      def metrics_listeners = @metrics.listeners
-
       def tls? = @endpoints.any?(&:tls)
 
       # Sockets by name, for Handover and the mold.
@@ -60,7 +55,7 @@ module Gyre
 
       def open_sockets
         inherited = @handover ? @handover.sockets(:sockets) : Web::Sockets.activated
-        endpoints = @chosen || inherited.none?(&:given) ? @endpoints : []
+        endpoints = @settings.slice(:bind, :host, :port).any? || inherited.none?(&:given) ? @endpoints : []
         others = @sockets.open(endpoints, inherited: inherited)
         others.each { |socket| socket.given ? @sockets.adopt(socket) : socket.close }
         open_control if @commanded

@@ -16,9 +16,9 @@ module Gyre
       REHEARSAL_S = 60
       PRINTED_BYTES = 65_536
 
-      def initialize(holdings, restart)
+      def initialize(holdings)
         @holdings = holdings
-        @restart = restart
+        @restart = Restart.new
         @real_folder = real_folder
         @folder = named_folder
       end
@@ -31,7 +31,8 @@ module Gyre
 
       # Returns a pid, for Supervisor.
       def spawn_program(words)
-        Process.spawn(childrens_environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true)
+        environment = { **Web::Cluster::Mold::SUPERVISORS_OWN, **bundle_environment }
+        Process.spawn(environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true)
       end
 
       # Becomes the next program. Yields right before; returns only a failure's reason.
@@ -74,8 +75,6 @@ module Gyre
       ensure
         output&.close
       end
-
-      def childrens_environment = Web::Cluster::Mold::SUPERVISORS_OWN.to_h { |name| [name, nil] }.merge(bundle_environment)
 
       # Lets TLS sessions resume with each worker, across restarts.
       def ticket_keys = (TLS::TicketKeys.export if @holdings.tls?)

@@ -21,16 +21,15 @@ module Gyre
     class ServeWorkers
       SIGNALS = %w[INT TERM HUP USR1 USR2 TTIN TTOU CHLD].freeze
 
-      # `places`: Holdings' endpoints, and whether the settings name them.
-      def initialize(settings, environment, count, log:, handover: nil, restart: Restart.new, **places)
+      def initialize(settings, environment, count, endpoints:, log:, handover: nil)
         @settings = settings
         @environment = environment
         @count = count
         @log = log
         @handover = handover
         TLS::TicketKeys.adopt(handover&.secrets)
-        @holdings = Holdings.new(settings, log: log, handover: handover, **places)
-        @launcher = Launcher.new(@holdings, restart)
+        @holdings = Holdings.new(settings, endpoints: endpoints, log: log, handover: handover)
+        @launcher = Launcher.new(@holdings)
         @manager = ServiceManager.new
         @terminal = Web::Terminal.new
       end
@@ -48,7 +47,7 @@ module Gyre
 
       def urls = endpoints.map(&:url)
 
-      def metrics_urls = @holdings.metrics_listeners.map(&:url)
+      def metrics_urls = @holdings.sets[:metrics].listeners.map(&:url)
 
       private
 
@@ -92,8 +91,8 @@ module Gyre
       def serve_control
         own = Web::ControlApp.new(@supervisor.crew, status: method(:status), commands: commands)
         servers = [
-          Web::ControlServer.new(own, listeners: @holdings.control_listeners, log: @log),
-          Web::ControlServer.new(Web::ControlApp.new(@supervisor.crew), listeners: @holdings.metrics_listeners, log: @log)
+          Web::ControlServer.new(own, listeners: @holdings.sets[:control].listeners, log: @log),
+          Web::ControlServer.new(Web::ControlApp.new(@supervisor.crew), listeners: @holdings.sets[:metrics].listeners, log: @log)
         ].each(&:start)
         sleep
       ensure

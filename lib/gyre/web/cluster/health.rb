@@ -40,9 +40,11 @@ module Gyre
         # Returns :kill, :replace or :ask (for tasks), and the reason; nil if all is well.
         def check(member, now)
           return [:kill, "does not end"] if member.leave_until_s && now > member.leave_until_s
-          return mold(member, now) if member.role == :mold
           return if member.pid.nil? # its mold is timed
-          return booting(member, now) if member.phase == :booting
+
+          what, since_s = awaited(member)
+          return [:kill, "did not #{what} within #{@worker_boot_timeout_s} s"] if since_s && now - since_s > @worker_boot_timeout_s
+          return if what
 
           silent_s = now - member.heard_s
           return [:kill, "gave no sign for #{@worker_timeout_s} s"] if silent_s > @worker_timeout_s + LAST_WORDS_S
@@ -53,13 +55,12 @@ module Gyre
 
         private
 
-        def mold(member, now)
-          what, since_s = member.phase == :loading ? ["load the app", member.started_s] : ["fork a worker", member.owes_since_s]
-          [:kill, "did not #{what} within #{@worker_boot_timeout_s} s"] if since_s && now - since_s > @worker_boot_timeout_s
-        end
+        # Returns what it must do within the time, and since when.
+        def awaited(member)
+          return ["load the app", member.started_s] if member.phase == :loading
+          return ["fork a worker", member.owes_since_s] if member.role == :mold
 
-        def booting(member, now)
-          [:kill, "did not start within #{@worker_boot_timeout_s} s"] if now - member.started_s > @worker_boot_timeout_s
+          ["start", member.started_s] if member.phase == :booting
         end
 
         def memory(member)

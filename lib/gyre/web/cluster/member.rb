@@ -19,6 +19,8 @@ module Gyre
         PAGE_BYTES = Etc.sysconf(Etc::SC_PAGESIZE)
         # Seconds after a process's own limit, before KILL.
         GRACE_S = 5
+        # Kept by {#to_h}.
+        KEPT = %i[generation index pid phase started_s heard_s leave_until_s].freeze
         # A mold's requested workers, and the time of the last request or response.
         Debt = Struct.new(:workers, :since_s)
 
@@ -41,7 +43,7 @@ module Gyre
           @generation = generation
           @index = index
           @pid = pid
-          @phase = phase || (role == :mold ? :loading : :booting)
+          @phase = phase&.to_sym || (role == :mold ? :loading : :booting)
           @started_s = started_s
           @heard_s = heard_s
           @leave_until_s = leave_until_s
@@ -143,18 +145,15 @@ module Gyre
         end
 
         def to_h
-          { role: @role, index: @index, generation: @generation, pid: @pid, phase: @phase, started_s: @started_s, heard_s: @heard_s,
-            leave_until_s: @leave_until_s, descriptor: (@link.socket.fileno unless @link.closed?), input: [@link.input].pack("m0"),
-            output: ["#{@link.output}#{@outbox}"].pack("m0") }
+          { role: @role, **KEPT.to_h { |name| [name, public_send(name)] }, descriptor: (@link.socket.fileno unless @link.closed?),
+            input: [@link.input].pack("m0"), output: ["#{@link.output}#{@outbox}"].pack("m0") }
         end
 
         # Restores a member, with its link if still open.
         def self.restore(kept)
-          bytes = kept.values_at("input", "output").map { |text| text.unpack1("m0") }
-          link = kept["descriptor"] ? Link.new(kept["descriptor"], input: bytes[0], output: bytes[1]) : Link.ended
-          new(kept.fetch("role").to_sym, link, generation: kept["generation"], index: kept["index"], pid: kept["pid"],
-                                               phase: kept["phase"].to_sym, started_s: kept["started_s"], heard_s: kept["heard_s"],
-                                               leave_until_s: kept["leave_until_s"])
+          input, output = kept.values_at("input", "output").map { |text| text.unpack1("m0") }
+          link = kept["descriptor"] ? Link.new(kept["descriptor"], input: input, output: output) : Link.ended
+          new(kept.fetch("role").to_sym, link, **KEPT.to_h { |name| [name, kept[name.to_s]] })
         end
       end
     end

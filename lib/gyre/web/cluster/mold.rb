@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The process that loads the app and forks the workers. Executed by the supervisor, with a link whose
-# first message has the sockets. Has no scheduler and serves no request: a fork copies neither loop nor
-# connections. Ends with its link.
+# The process that loads the app and forks the workers. Executed by the supervisor, with a link
+# whose first message has the sockets. Has no scheduler and serves no request: a fork copies neither
+# loop nor connections. Ends with its link.
 #
 #   supervisor ─ {fork: 2} + socket ─► mold ─ fork ─► a middle process ─ fork ─► worker 2
 #              ◄─ {forked: pid} ──────                 ends at once: the worker is the supervisor's child (Gyre::Orphans)
@@ -19,7 +19,7 @@ module Gyre
         # "<descriptor of the link> <process of the supervisor>".
         VARIABLE = "GYRE_MOLD"
         # For the first process only.
-        SUPERVISORS_OWN = %w[NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID LISTEN_FDS LISTEN_PID LISTEN_FDNAMES].freeze
+        SUPERVISORS_OWN = %w[NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID LISTEN_FDS LISTEN_PID LISTEN_FDNAMES].to_h { |name| [name, nil] }.freeze
         # From Ruby 3.4 on, a forked child may hang at its start
         # (https://github.com/ruby/ruby/pull/13584).
         FORK_LIMIT_S = 10
@@ -37,8 +37,8 @@ module Gyre
           near, far = Link.pair
           near.send({ listeners: sockets.to_a, secrets: secrets })
           staying = [far.socket, *sockets.listeners.map(&:socket)].to_h { |io| [io.fileno, io.fileno] }
-          own = { VARIABLE => "#{far.socket.fileno} #{Process.pid}" }
-          pid = Process.spawn({ **SUPERVISORS_OWN.to_h { |name| [name, nil] }, **environment, **own }, *command, close_others: true, **options, **staying)
+          environment = { **SUPERVISORS_OWN, **environment, VARIABLE => "#{far.socket.fileno} #{Process.pid}" }
+          pid = Process.spawn(environment, *command, close_others: true, **options, **staying)
           [near, pid]
         ensure
           far&.close

@@ -28,11 +28,9 @@ module Gyre
       class Supervisor
         TICK_S = 0.5
 
-        # Of the run: whether it failed, why it could not start, a Promise of its end.
-        Outcome = Struct.new(:failed, :failure, :promise)
-
         attr_reader :crew
         attr_reader :count # number of workers wanted
+        attr_reader :failure # why it could not start
         attr_reader :restarts
         attr_reader :programs # run beside the workers
 
@@ -49,7 +47,6 @@ module Gyre
           @restarts = Restarts.new(log, &restarted)
           @crew = Crew.new(log, self)
           @generations = Generations.new(@crew, spawn)
-          @outcome = Outcome.new(false, nil, nil)
           @phase = former ? :serving : :starting
           program = ->(command) { Program.new(command, log: log, reaper: @crew.reaper, shutdown_timeout: shutdown_timeout, &spawn_program) }
           @programs = beside.map(&program)
@@ -58,13 +55,11 @@ module Gyre
 
         def workers = @crew.workers
 
-        def failure = @outcome.failure
-
         # Serves until {#stop}; first yields in its loop. False if the app could not be loaded, or a
         # worker was killed at the end.
         def run
           Gyre.run("supervisor") do |task|
-            @outcome.promise = Promise.new
+            @over = Promise.new
             @crew.start(task)
             yield if block_given?
             @crew.listen
@@ -72,9 +67,9 @@ module Gyre
             task.every(TICK_S, "clock") { tick }
             begin_restart(:hot) { load_again } if @phase == :serving
             reap
-            @outcome.promise.wait
+            @over.wait
           end
-          !@outcome.failed
+          !@failed
         end
 
         # Lets workers finish their requests, then ends. `now` or a second call ends them at once.
@@ -82,7 +77,7 @@ module Gyre
           now ||= @phase == :stopping
           return if @phase == :stopping_now
 
-          unless @outcome.failed # the reason for that is the message
+          unless @failed # the reason for that is the message
             @log.info(now ? "Stopping at once" : "Stopping. Requests may finish within #{@shutdown_timeout_s} s; " \
                                                  "Ctrl-C again stops at once")
           end
@@ -202,7 +197,7 @@ module Gyre
         end
 
         def end_when_empty
-          @outcome.promise.resolve if @crew.empty? && @programs.none?(&:pid)
+          @over.resolve if @crew.empty? && @programs.none?(&:pid)
         end
 
         # Closes only this process's sockets, so that the last worker accepts waiting connections;
@@ -328,8 +323,8 @@ module Gyre
 
         # Fails before any worker serves, so that its caller sees it.
         def fail_to_start(reason)
-          @outcome.failed = true
-          @outcome.failure = reason
+          @failed = true
+          @failure = reason
           stop(now: true)
         end
 
@@ -346,7 +341,7 @@ module Gyre
         end
 
         def worker_left(worker, status)
-          @outcome.failed = true if stopping? && status&.signaled?
+          @failed = true if stopping? && status&.signaled?
           @log.error("#{worker} #{Member.end_of(status)} while it was to finish its requests") if status && !status.success?
         end
 
