@@ -29,6 +29,8 @@ module Gyre
 
     # Gathers faults to report at once.
     class Faults
+      attr_reader :all
+
       def initialize
         @all = []
       end

@@ -125,7 +125,6 @@ class MemcachedLifetimesTest < Minitest::Test
     namespace = -> { leaves ? Fiber.yield : "n" }
     client = client(@server.address, namespace: namespace)
     Fiber.new { client.get_multi("key-1", "key-2") }.resume
-    assert_equal 0, client.instance_variable_get(:@single).connection&.pending.to_i
     leaves = false
     @gate.close
     assert_nil client.get("key-3")

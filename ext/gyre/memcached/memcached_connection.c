@@ -571,10 +571,6 @@ static VALUE connection_close(VALUE self) {
   return Qtrue;
 }
 
-static VALUE connection_pending(VALUE self) {
-  return ULL2NUM(gyre_memcached_pending(gyre_memcached_connection_get(self)));
-}
-
 static VALUE connection_inspect(VALUE self) {
   const struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
   return rb_sprintf("#<%" PRIsVALUE " %" PRIsVALUE "%s>", rb_obj_class(self), connection->name,
@@ -587,6 +583,5 @@ void gyre_init_memcached_connection(void) {
   rb_define_alloc_func(connection_class, connection_allocate);
   rb_define_method(connection_class, "initialize", connection_initialize, 3);
   rb_define_method(connection_class, "close", connection_close, 0);
-  rb_define_method(connection_class, "pending", connection_pending, 0);
   rb_define_method(connection_class, "inspect", connection_inspect, 0);
 }

@@ -12,6 +12,7 @@ require "gyre/cli/serve/rackup_file"
 require "gyre/cli/serve/warnings"
 require "gyre/cli/state_file"
 require "gyre/http/files/root"
+require "gyre/signals"
 require "gyre/web/cluster/mold"
 require "gyre/web/cluster/program"
 require "gyre/web/config"
@@ -36,6 +37,9 @@ module Gyre
       }.transform_values { |name| Web::SETTINGS.foreign.fetch(name).gsub(/write (\w+)/) { "write --#{$1.tr("_", "-")}" } }.freeze
       # Solid Queue's program, for the variable of its Puma plugin.
       SOLID_QUEUE = %w[bin/jobs].freeze
+      # Signals' effects with workers.
+      RESTARTS = { "USR1" => "a rolling restart", "USR2" => "a hot restart", "TTIN" => "a worker more", "TTOU" => "a worker fewer" }.freeze
+      TAKE_WORKERS = "start the server with --workers 1 or more"
       NEEDS_WORKERS = "--state is for a server with workers (-w 1 or more): `gyre ctl` commands those. --metrics shows one process"
 
       attr_reader :settings # values of the flags by the names of Web::SETTINGS
@@ -127,23 +131,47 @@ module Gyre
         raise StartError, "#{name}: this user may not write #{File.exist?(path) ? path : "in #{folder}"}. Name another file with #{flag}"
       end
 
+      # In this process. Opens sockets and changes the user before the app is loaded, if requested;
+      # otherwise loads the app first, to find its mistakes before taking a port.
       def serve_alone(settings, environment)
-        require "gyre/cli/serve/alone"
+        require "gyre/cli/process/service_manager"
+        require "gyre/cli/serve/holdings"
+        raise StartError, NEEDS_WORKERS if settings[:state]
+
         log = log(settings)
-        process = ServeAlone.new(settings, endpoints: endpoints(settings, environment), log: log)
-        app = explaining(settings) do
-          process.prepare do
-            RackupFile.load(rackup(settings)).tap do
-              require "gyre/web" # after the app: its mistakes are reported sooner
-              CLI.require_native("HTTP")
-            end
-          end
+        manager = ServiceManager.new
+        own = settings.slice(:bind, :host, :port, :pidfile, :user, :group)
+        @holdings = Holdings.new(own, endpoints: endpoints(settings, environment), log: log, commanded: false)
+        server = explaining(settings) do
+          early = @holdings.drops_rights?
+          @holdings.open if early
+          app = load_app(settings)
+          @holdings.open unless early
+          server(app, settings, environment, log, listeners: @holdings.listeners, before_stop: manager.method(:stopping)).listen
         end
-        @abandoned = process
-        server = explaining(settings) { server(app, settings, environment, log, **process.options).listen }
-        process.run(server) { log.info(Web::Banner.text(server, environment)) }
+        server.run { serving_alone(server, environment, log, manager) }
       ensure
-        process&.close
+        @holdings&.close
+      end
+
+      def serving_alone(server, environment, log, manager)
+        Task.current.async("signals", transient: true) do
+          Gyre.signals(*RESTARTS.keys) { |signals| signals.each { |name| log.info("#{name}: #{RESTARTS.fetch(name)} needs workers: #{TAKE_WORKERS}") } }
+        end
+        manager.attend(Task.current) do
+          stats = server.stats
+          "#{stats[:running]} requests running, #{stats[:requests]} served, #{stats[:connections]} connections"
+        end
+        log.info(Web::Banner.text(server, environment))
+        manager.ready
+      end
+
+      # Loads the web server after the app, whose mistakes are reported sooner.
+      def load_app(settings)
+        RackupFile.load(rackup(settings)).tap do
+          require "gyre/web"
+          CLI.require_native("HTTP")
+        end
       end
 
       def serve_with_workers(settings, environment, count)
@@ -165,10 +193,8 @@ module Gyre
         environment = choose_environment(settings)
         @out.sync = true
         Warnings.install
-        app = RackupFile.load(rackup(settings))
-        require "gyre/web"
+        app = load_app(settings)
         require "gyre/web/cluster/worker"
-        CLI.require_native("HTTP")
         sockets = Web::Sockets.new
         TLS::TicketKeys.adopt(secrets) # the workers inherit them
         sockets.open(endpoints(settings, environment), inherited: inherited, bind: false).each { |socket| sockets.adopt(socket) }
@@ -290,7 +316,7 @@ module Gyre
 
       # Ends without waiting for requests, but otherwise normally.
       def abandon
-        @abandoned&.close
+        @holdings&.close
         exit!(FAILED)
       end
     end

@@ -54,7 +54,7 @@ module Gyre
 
       # For guide and --help.
       def text
-        choice = type.expected if !section? && type.choice? && !meaning.include?(type.expected)
+        choice = type.expected if !section? && type.unit == :words && !meaning.include?(type.expected)
         [[meaning, *choice].join(": "), ("may be repeated" if list)].compact.join("; ")
       end
 
@@ -112,22 +112,19 @@ module Gyre
         return type unless type.is_a?(Array)
 
         words = type.map(&:-@).freeze
-        new("NAME", Settings.list(words), choice: true) { |value| words.find { |word| word == value.to_s.downcase } }
+        new("NAME", Settings.list(words), unit: :words) { |value| words.find { |word| word == value.to_s.downcase } }
       end
 
-      def initialize(argument, expected, unit: nil, range: nil, choice: false, &read)
+      def initialize(argument, expected, unit: nil, range: nil, &read)
         @argument = argument
         @expected = expected
         @unit = unit
         @range = range
-        @choice = choice
         @read = read
         freeze
       end
 
       def read(value) = @read.call(value)
-
-      def choice? = @choice
 
       BOOLEANS = { true => true, false => false, "true" => true, "false" => false }.freeze
       TEXT = ->(value) { value if value.is_a?(String) && !value.empty? }

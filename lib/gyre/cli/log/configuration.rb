@@ -55,7 +55,7 @@ module Gyre
             faults = Gyre::Settings::Faults.new
             values = SETTINGS.read(document.plain, faults)
             Rules.new(values, faults).places if places
-            mistakes.concat(faults.map { |key, message| [document.line_of(key), key, message] })
+            mistakes.concat(faults.all.map { |key, message| [document.line_of(key), key, message] })
             mistakes.empty? ? new(values, path: path, notices: lines(notices, path)) : invalid(mistakes, path)
           end
 

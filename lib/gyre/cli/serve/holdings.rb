@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A server's listening sockets and pidfile, and a supervisor's control socket and state file. Opened
-# as the configured user by ServeAlone and ServeWorkers, which hands it on.
+# as the configured user by Serve and ServeWorkers, which hands it on.
 
 require "gyre/cli/process/pidfile"
 require "gyre/cli/process/privileges"

@@ -178,7 +178,7 @@ module Gyre
       type = Gyre::Settings::Type
       row = Gyre::Settings.method(:row)
       compressions = { "gzip" => :gzip, "true" => :gzip, "none" => false, "false" => false }.freeze
-      compress = type.new("NAME", "gzip or none", choice: true) { |value| compressions[value.to_s.downcase] }
+      compress = type.new("NAME", "gzip or none", unit: :words) { |value| compressions[value.to_s.downcase] }
 
       # `size` in bytes, `every` in seconds; at least one is required.
       Policy = Struct.new(:size, :every, :keep, :compress, keyword_init: true) { def self.parse(settings) = new(**self::SETTINGS.complete(settings)) }
