@@ -58,13 +58,9 @@ static void keep_session(struct gyre_tls_context *context, struct gyre_tls_sessi
   context->sessions = session;
   struct gyre_tls_session *last = session;
   for (int kept = 1; last && kept < GYRE_TLS_SESSIONS; kept++) last = last->next;
-  if (!last) return;
-  struct gyre_tls_session *old = last->next;
+  if (!last || !last->next) return;
+  session_free(last->next);
   last->next = NULL;
-  for (struct gyre_tls_session *next; old; old = next) {
-    next = old->next;
-    session_free(old);
-  }
 }
 
 void gyre_tls_session_forget(struct gyre_tls_context *context, const char *server) {
@@ -144,12 +140,19 @@ static bool asked_name(SSL *ssl, char name[TLSEXT_MAXLEN_host_name + 1]) {
   return true;
 }
 
+/* Sessions resume only with the same accepted clients and identities: the digest distinguishes
+ * contexts with shared ticket keys. */
+static void extend_policy(const unsigned char *policy, const void *bytes, size_t length, unsigned char *extended) {
+  unsigned char both[2 * SHA256_DIGEST_LENGTH];
+  memcpy(both, policy, SHA256_DIGEST_LENGTH);
+  SHA256(bytes, length, both + SHA256_DIGEST_LENGTH);
+  SHA256(both, sizeof(both), extended);
+}
+
 /* Sessions resume only under the same certificate. */
 static bool limit_sessions(SSL *ssl, const struct gyre_tls_context *context, const struct gyre_tls_context *identity) {
-  unsigned char both[2 * SHA256_DIGEST_LENGTH], policy[SHA256_DIGEST_LENGTH];
-  memcpy(both, context->policy, SHA256_DIGEST_LENGTH);
-  memcpy(both + SHA256_DIGEST_LENGTH, identity->policy, SHA256_DIGEST_LENGTH);
-  SHA256(both, sizeof(both), policy);
+  unsigned char policy[SHA256_DIGEST_LENGTH];
+  extend_policy(context->policy, identity->policy, SHA256_DIGEST_LENGTH, policy);
   return SSL_set_session_id_context(ssl, policy, sizeof(policy)) == 1;
 }
 
@@ -185,29 +188,24 @@ static bool refuse(char *error, const char *what, const char *given) {
   return false;
 }
 
-/* Sessions resume only with the same accepted clients and identities: the digest distinguishes
- * contexts with shared ticket keys. */
-static bool extend_policy(struct gyre_tls_context *context, const void *bytes, size_t length) {
-  unsigned char both[2 * SHA256_DIGEST_LENGTH];
-  memcpy(both, context->policy, SHA256_DIGEST_LENGTH);
-  SHA256(bytes, length, both + SHA256_DIGEST_LENGTH);
-  SHA256(both, sizeof(both), context->policy);
+static bool add_to_policy(struct gyre_tls_context *context, const void *bytes, size_t length) {
+  extend_policy(context->policy, bytes, length, context->policy);
   return SSL_CTX_set_session_id_context(context->ssl, context->policy, sizeof(context->policy)) == 1;
 }
 
-static bool extend_policy_by_certificate(struct gyre_tls_context *context, const struct gyre_tls_context *identity) {
+static bool add_certificate_to_policy(struct gyre_tls_context *context, const struct gyre_tls_context *identity) {
   X509 *certificate = SSL_CTX_get0_certificate(identity->ssl);
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned length = 0;
   if (certificate && X509_digest(certificate, EVP_sha256(), digest, &length) != 1) return false;
-  return extend_policy(context, digest, length);
+  return add_to_policy(context, digest, length);
 }
 
 static bool set_policy(struct gyre_tls_context *context, const struct gyre_tls_options *options) {
   const char *authorities = options->authorities ? options->authorities : "", *crl = options->crl ? options->crl : "";
-  return extend_policy(context, &options->verify, sizeof(options->verify)) &&
-         extend_policy(context, authorities, strlen(authorities)) && extend_policy(context, crl, strlen(crl)) &&
-         extend_policy_by_certificate(context, context);
+  return add_to_policy(context, &options->verify, sizeof(options->verify)) &&
+         add_to_policy(context, authorities, strlen(authorities)) && add_to_policy(context, crl, strlen(crl)) &&
+         add_certificate_to_policy(context, context);
 }
 
 static bool set_server(struct gyre_tls_context *context, const struct gyre_tls_options *options) {
@@ -310,7 +308,7 @@ void gyre_tls_context_release(struct gyre_tls_context *context) {
 int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *text, struct gyre_tls_context *identity) {
   struct gyre_tls_name *name = malloc(sizeof(*name) + strlen(text) + 1);
   if (!name) return -ENOMEM;
-  if (!extend_policy(context, text, strlen(text)) || !extend_policy_by_certificate(context, identity)) {
+  if (!add_to_policy(context, text, strlen(text)) || !add_certificate_to_policy(context, identity)) {
     free(name);
     return -ENOMEM;
   }

@@ -100,8 +100,6 @@ module Gyre
 
         def all = @molds + @workers
 
-        def empty? = @molds.empty? && @workers.empty?
-
         def add(member)
           (member.role == :mold ? @molds : @workers) << member
           watch(member) if member.pid
@@ -188,9 +186,7 @@ module Gyre
           member.outbox = outbox = Broadcast::Outbox.new { |text| @log.error("#{member} #{text}") }
           member.link.tasks << @task.async("messages to worker #{member.index}", transient: true) do
             member.link.write("")
-            member.link.write(outbox.take.join) while true
-          rescue LinkError
-            nil # the other task handles that
+            member.link.carry(outbox)
           end
         end
 

@@ -52,6 +52,14 @@ module Gyre
           raise LinkError, "send #{lines[0, 20]}: #{error.message}"
         end
 
+        # Writes an outbox's texts, or the block's lines of them, as they come. Ends with the link,
+        # whose reader learns of that.
+        def carry(outbox, &line)
+          write((line ? outbox.take.map(&line) : outbox.take).join) while true
+        rescue LinkError
+          nil
+        end
+
         # Bytes about to be sent by other fibers.
         def output = @output.map(&:first).join
 

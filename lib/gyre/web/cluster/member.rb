@@ -120,10 +120,11 @@ module Gyre
         def to_s = "#{@role == :mold ? "the mold" : "worker #{@index}"}#{" (process #{@pid})" if @pid}"
 
         # False if the process has ended or its pid is unknown.
-        def signal(name)
-          return false unless @pid
+        def signal(name) = !@pid.nil? && Member.signal(name, @pid)
 
-          Process.kill(name, @pid)
+        # False if the process, or with a negative pid the group, has ended.
+        def self.signal(name, pid)
+          Process.kill(name, pid)
           true
         rescue Errno::ESRCH, Errno::EPERM
           false

@@ -104,14 +104,8 @@ module Gyre
           Process.kill(:KILL, middle) unless said
           Integer(said.to_s, exception: false) or raise said || "the forked process hung before its first line"
         ensure
-          collect(middle) if middle
+          Process.detach(middle).join if middle # raises nothing, even if the app reaps all children
           reader&.close
-        end
-
-        def collect(middle)
-          Process.wait(middle)
-        rescue Errno::ECHILD
-          nil # the app ignores SIGCHLD, or reaps all children
         end
 
         # Runs in the middle process, without at_exit blocks of the app.

@@ -16,9 +16,6 @@ module Gyre
   module Web
     module Cluster
       class Program
-        # Seconds after the limit, before KILL.
-        GRACE_S = 5
-
         # Returns the name of a missing program.
         def self.missing(command)
           word = Shellwords.split(command).first
@@ -80,8 +77,8 @@ module Gyre
           return unless @leave_until_s && Clock.now > @leave_until_s
 
           @log.error("#{self} does not end; it is killed")
-          @leave_until_s = Clock.now + GRACE_S
-          signal(:KILL, -@pid)
+          @leave_until_s = Clock.now + Member::GRACE_S
+          Member.signal(:KILL, -@pid)
         end
 
         def to_s = "#{@command}#{" (process #{@pid})" if @pid}"
@@ -93,8 +90,8 @@ module Gyre
         def leave(limit_s)
           return unless @pid
 
-          signal(:TERM, @pid) unless @leave_until_s
-          @leave_until_s = [@leave_until_s, Clock.now + limit_s + GRACE_S].compact.min
+          Member.signal(:TERM, @pid) unless @leave_until_s
+          @leave_until_s = [@leave_until_s, Clock.now + limit_s + Member::GRACE_S].compact.min
         end
 
         def ended(status)
@@ -105,12 +102,6 @@ module Gyre
         def again
           later = @respawn.died(Clock.now - @started_s, Clock.now)
           "; it is started again#{" in #{later} s" if later.positive?}"
-        end
-
-        def signal(name, target)
-          Process.kill(name, target)
-        rescue Errno::ESRCH, Errno::EPERM
-          nil # it has ended
         end
       end
     end

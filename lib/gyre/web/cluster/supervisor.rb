@@ -197,7 +197,7 @@ module Gyre
         end
 
         def end_when_empty
-          @over.resolve if @crew.empty? && @programs.none?(&:pid)
+          @over.resolve if @crew.all.empty? && @programs.none?(&:pid)
         end
 
         # Closes only this process's sockets, so that the last worker accepts waiting connections;

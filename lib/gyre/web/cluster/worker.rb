@@ -57,7 +57,7 @@ module Gyre
           outbox = Broadcast::Outbox.new { |text| @log.error("worker #{@index}: the supervisor #{text}") }
           Broadcast::Relay.attach(outbox)
           Broadcast.hears if Broadcast.respond_to?(:hears)
-          task.async("broadcasts", transient: true) { send_broadcasts(outbox) }
+          task.async("broadcasts", transient: true) { @link.carry(outbox) { |text| %({"broadcast":#{text}}\n) } }
           task.async("after_worker_start") { hook(:after_worker_start) }
           tell(ready: true)
         end
@@ -69,12 +69,6 @@ module Gyre
           end
           @log.error("worker #{@index}: the supervisor has gone; this worker finishes its requests and ends")
           @server.stop
-        end
-
-        def send_broadcasts(outbox)
-          @link.write(outbox.take.map { |text| %({"broadcast":#{text}}\n) }.join) while true
-        rescue LinkError
-          nil # see tell
         end
 
         # Workers of two versions may run during a hot restart.

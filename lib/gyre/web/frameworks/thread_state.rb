@@ -5,6 +5,7 @@
 # reports faults known by version. Called by Isolation. Loads no gem.
 
 require "gyre/scheduler"
+require "set"
 
 module Gyre
   module Web
@@ -104,7 +105,7 @@ module Gyre
       class << self
         def watch(log)
           @log = log
-          @reported = {}
+          @reported = Set.new
           ::Thread.prepend(self)
         end
 
@@ -113,9 +114,8 @@ module Gyre
 
           location = locations.find { |each| gem_of(each)&.name != LENDER } || locations.first
           spec = gem_of(location)
-          return if @reported[[key.to_sym, spec&.name || location&.path]]
+          return unless @reported.add?([key.to_sym, spec&.name || location&.path])
 
-          @reported[[key.to_sym, spec&.name || location&.path]] = true
           @log.error("the thread variable #{key} is set in a request by #{spec ? "#{spec.name} #{spec.version}" : "the app"} " \
                      "(#{location&.path}:#{location&.lineno}). Requests share a thread, and so this variable; docs/from-puma.md has the remedy")
         end

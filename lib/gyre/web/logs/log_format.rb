@@ -21,7 +21,7 @@ module Gyre
       # Ruby code for directives' values.
       TEXTS = {
         "h" => "LogFormat.client(env)", "l" => "nil", "u" => 'env["REMOTE_USER"]', "t" => "time", "r" => "request(env)",
-        "m" => 'env["REQUEST_METHOD"]', "U" => 'LogFormat.target(env)&.partition("?")&.first', "q" => "query(env)",
+        "m" => 'env["REQUEST_METHOD"]', "U" => 'env["REQUEST_URI"]&.partition("?")&.first', "q" => "query(env)",
         "H" => 'env["SERVER_PROTOCOL"]', "v" => 'env["SERVER_NAME"]', "p" => 'env["SERVER_PORT"]'
       }.freeze
       NUMBERS = { "s" => "status", "B" => "bytes", "b" => "(bytes unless bytes.zero?)", "D" => "(seconds * 1_000_000).round",
@@ -31,7 +31,7 @@ module Gyre
       NAMED = { "i" => "env[LogFormat.key(%s)]", "o" => "response_header(env, %s)", "e" => "env[%s]", "t" => "Time.now.strftime(%s)" }.freeze
       JSON_FIELDS = {
         "time" => 'Time.now.utc.strftime("%Y-%m-%dT%H:%M:%S.%3NZ")', "remote" => TEXTS["h"], "user" => TEXTS["u"], "method" => TEXTS["m"],
-        "host" => 'env["HTTP_HOST"]', "target" => "LogFormat.target(env)", "protocol" => TEXTS["H"], "status" => "status",
+        "host" => 'env["HTTP_HOST"]', "target" => 'env["REQUEST_URI"]', "protocol" => TEXTS["H"], "status" => "status",
         "bytes" => "bytes", "duration_s" => "seconds.round(6)", "referer" => 'env["HTTP_REFERER"]', "user_agent" => 'env["HTTP_USER_AGENT"]'
       }.freeze
       # Quote, backslash, control bytes, bytes beyond ASCII.
@@ -78,18 +78,6 @@ module Gyre
 
           forwarded = env["HTTP_X_FORWARDED_FOR"].to_s.rpartition(",").last.strip
           forwarded.empty? ? "unix:" : forwarded
-        end
-
-        # The target as sent; nil for a refused head.
-        def target(env)
-          uri = env["REQUEST_URI"]
-          return uri if uri
-
-          query = env["QUERY_STRING"].to_s
-          path = "#{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}"
-          return if path.empty? && query.empty?
-
-          query.empty? ? path : "#{path}?#{query}"
         end
 
         # A request header's key in env.
@@ -170,7 +158,7 @@ module Gyre
         @time = Time.at(second).strftime("[%d/%b/%Y:%H:%M:%S %z]")
       end
 
-      def request(env) = "#{env["REQUEST_METHOD"] || "-"} #{LogFormat.escape(LogFormat.target(env))} #{env["SERVER_PROTOCOL"] || "-"}"
+      def request(env) = "#{env["REQUEST_METHOD"] || "-"} #{LogFormat.escape(env["REQUEST_URI"])} #{env["SERVER_PROTOCOL"] || "-"}"
 
       def query(env) = env["QUERY_STRING"].to_s.empty? ? "" : "?#{env["QUERY_STRING"]}"
 
