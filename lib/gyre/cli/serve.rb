@@ -39,7 +39,6 @@ module Gyre
       SOLID_QUEUE = %w[bin/jobs].freeze
       # Signals' effects with workers.
       RESTARTS = { "USR1" => "a rolling restart", "USR2" => "a hot restart", "TTIN" => "a worker more", "TTOU" => "a worker fewer" }.freeze
-      TAKE_WORKERS = "start the server with --workers 1 or more"
       NEEDS_WORKERS = "--state is for a server with workers (-w 1 or more): `gyre ctl` commands those. --metrics shows one process"
 
       attr_reader :settings # values of the flags by the names of Web::SETTINGS
@@ -156,7 +155,9 @@ module Gyre
 
       def serving_alone(server, environment, log, manager)
         Task.current.async("signals", transient: true) do
-          Gyre.signals(*RESTARTS.keys) { |signals| signals.each { |name| log.info("#{name}: #{RESTARTS.fetch(name)} needs workers: #{TAKE_WORKERS}") } }
+          Gyre.signals(*RESTARTS.keys).each do |name|
+            log.info("#{name}: #{RESTARTS.fetch(name)} needs workers: start the server with --workers 1 or more")
+          end
         end
         manager.attend(Task.current) do
           stats = server.stats
