@@ -28,20 +28,49 @@ module Gyre
 
     # A record: name (String), type, klass and ttl (Integers), data (bytes with uncompressed names).
     class Record
+      # Writes names uncompressed, as the data may move to another message, and text as bytes.
+      class Encoder < Resolv::DNS::Message::MessageEncoder
+        def put_string(text)
+          raise ArgumentError, "a text of more than 255 bytes" if text.bytesize > 255
+
+          put_bytes([text.bytesize].pack("C") + text.b)
+        end
+
+        def put_bytes(bytes) = super(bytes.b)
+
+        def put_labels(labels, **)
+          labels.each { |label| put_label(label) }
+          put_bytes("\0")
+        end
+      end
+      private_constant :Encoder
+
       # @param name [String, Resolv::DNS::Name]
       # @param ttl [Integer] seconds
       # @param resource [Resolv::DNS::Resource]
       # @return [Record]
       # @raise [ArgumentError]
       def self.for(name, ttl, resource)
-        new(name.to_s, resource.class::TypeValue, resource.class::ClassValue, ttl, Data.encode(resource))
+        data = case resource
+               when Resolv::DNS::Resource::IN::A, Resolv::DNS::Resource::IN::AAAA then resource.address.address
+               else Encoder.new { |encoder| resource.encode_rdata(encoder) }.to_s.b
+               end
+        new(name.to_s, resource.class::TypeValue, resource.class::ClassValue, ttl, data)
+      rescue NoMethodError, TypeError, NotImplementedError => error
+        raise ArgumentError, "#{resource.inspect} cannot be written: #{error.message}"
       end
 
-      # Made at the first call.
+      # Made at the first call; Generic if resolv does not know the type.
       # @return [Resolv::DNS::Resource]
       # @raise [FormatError] the data is not of the type's form
       def resource
-        @resource ||= Data.decode(type, klass, data).tap { |made| made.instance_variable_set(:@ttl, ttl) }
+        return @resource if @resource
+
+        Resolv::DNS::Message::MessageDecoder.new(data) { |decoder| @resource = DNS.resource_class(type, klass).decode_rdata(decoder) }
+        @resource.instance_variable_set(:@ttl, ttl)
+        @resource
+      rescue Resolv::DNS::DecodeError, ArgumentError, NoMethodError => error
+        raise FormatError, "malformed data of #{DNS.type_name(type)}: #{error.message}"
       end
     end
 
@@ -167,46 +196,6 @@ module Gyre
       known || Class.new(Resolv::DNS::Resource::Generic) do
         const_set(:TypeValue, type)
         const_set(:ClassValue, klass)
-      end
-    end
-
-    # @api private
-    module Data
-      # Writes names uncompressed, as the data may move to another message, and text as bytes.
-      class Encoder < Resolv::DNS::Message::MessageEncoder
-        def put_string(text)
-          raise ArgumentError, "a text of more than 255 bytes" if text.bytesize > 255
-
-          put_bytes([text.bytesize].pack("C") + text.b)
-        end
-
-        def put_bytes(bytes) = super(bytes.b)
-
-        def put_labels(labels, **)
-          labels.each { |label| put_label(label) }
-          put_bytes("\0")
-        end
-      end
-      private_constant :Encoder
-
-      class << self
-        # Raises ArgumentError.
-        def encode(resource)
-          case resource
-          when Resolv::DNS::Resource::IN::A, Resolv::DNS::Resource::IN::AAAA then resource.address.address
-          else Encoder.new { |encoder| resource.encode_rdata(encoder) }.to_s.b
-          end
-        rescue NoMethodError, TypeError, NotImplementedError => error
-          raise ArgumentError, "#{resource.inspect} cannot be written: #{error.message}"
-        end
-
-        # Types unknown to resolv become Generic. Raises FormatError.
-        def decode(type, klass, data)
-          made = DNS.resource_class(type, klass)
-          Resolv::DNS::Message::MessageDecoder.new(data) { |decoder| return made.decode_rdata(decoder) }
-        rescue Resolv::DNS::DecodeError, ArgumentError, NoMethodError => error
-          raise FormatError, "malformed data of #{DNS.type_name(type)}: #{error.message}"
-        end
       end
     end
   end
