@@ -164,8 +164,7 @@ module Gyre
       end
 
       def answer_later(stream, transaction)
-        response = ask(transaction)
-        reply(stream, response) if response
+        ask(transaction)&.then { |response| reply(stream, response) }
       rescue SystemCallError, IOError, Gyre::TimeoutError, TLS::Error
         stream.abandon # the client is gone, or reads nothing
       end

@@ -71,16 +71,14 @@ module Gyre
       def append!(name, resource_class = nil, options = {})
         type = DNS.type_number(resource_class || self.type)
         response # a Message from now on
-        former = [self.name, self.type, @options]
+        former_name, former_type, former_options = self.name, self.type, @options
         ask(name.to_s, type)
         @options = options
         rules.process(self)
         true
       ensure
-        if former
-          ask(*former.first(2))
-          @options = former.last
-        end
+        ask(former_name, former_type) if former_name
+        @options = former_options if former_name
       end
 
       # Answers with a resolver's reply.

@@ -2,12 +2,17 @@
 
 # A reactor of Gyre::EventMachine: a keyed loop with the events of connections, timers and ticks.
 # EventMachine's functions call it; it knows no descriptor's kind. It runs in a tree of tasks
-# (Gyre.run), alone or beside other tasks.
+# (Gyre.run), alone or beside other tasks: one of them, a pump, takes events and runs callbacks while
+# another stands by and takes over when a callback parks; the parked pump ends with that callback.
 require "gyre/event_machine/ticks"
 
 module Gyre
   module EventMachine
     class Reactor
+      # Number of pumps that may wait for events.
+      IDLE = 2
+      private_constant :IDLE
+
       # Connections, acceptors ([class, arguments, block]), callbacks of timers and descriptors by
       # signature. Programs look into the first three by EventMachine's instance variables.
       attr_reader :conns, :acceptors, :timers, :descriptors, :tails, :loop, :thread
@@ -36,8 +41,7 @@ module Gyre
         yield
         next_tick_queue.unshift(block) if block
         Gyre.run("EventMachine") { |task| serve(task) }
-        error = @pumps.error
-        raise error if error
+        raise @error if @error
       end
 
       # Ends `run` after queued events. Any thread or trap handler may call it.
@@ -91,27 +95,7 @@ module Gyre
 
         handler.call(error)
       rescue Exception => raised # rubocop:disable Lint/RescueException -- leaves by `run`
-        @pumps.finish(raised)
-      end
-
-      # Waits for an event. The loop raises IOError if the program has closed a watched IO.
-      def next_event
-        @loop.next_event
-      rescue IOError
-        @descriptors.values.each { |descriptor| descriptor.close if descriptor.io.closed? }
-        nil
-      end
-
-      def dispatch(event)
-        case event
-        when Integer then (timer = @timers.delete(event)) ? timer.call : @descriptors[event]&.room
-        when Symbol then event == :halt ? @pumps.finish : @ticks.public_send(event)
-        else event&.ready
-        end
-      rescue Stop
-        raise
-      rescue Exception => error # rubocop:disable Lint/RescueException -- leaves by `run`
-        failed(error)
+        finish(raised)
       end
 
       private
@@ -126,15 +110,64 @@ module Gyre
 
       def serve(task)
         @pid, @thread, @loop = Process.pid, Thread.current, Loop.new
-        @pumps = Pumps.new(task, self)
+        @task, @tasks, @waiting, @end, @error = task, [], 0, Thread::Queue.new, nil
         emit(:run) unless next_tick_queue.empty?
-        @pumps.run
+        IDLE.times { start_pump }
+        @end.pop
       ensure
         shut_down if @pid == Process.pid
       end
 
+      # Ends `serve`; its first error leaves by `run`.
+      def finish(error = nil)
+        @error ||= error
+        @end.close
+      end
+
+      def start_pump = @tasks << @task.async("EventMachine's callbacks") { pump }
+
+      def pump
+        nil while take
+      ensure
+        @tasks.delete(Task.current)
+      end
+
+      # Returns nil at the end. By itself, as YJIT does not compile a loop that runs already.
+      def take
+        return if @end.closed? || @waiting >= IDLE
+
+        event = next_event
+        start_pump if @waiting.zero?
+        dispatch(event)
+        true
+      end
+
+      # Waits for an event. The loop raises IOError if the program has closed a watched IO.
+      def next_event
+        @waiting += 1
+        @loop.next_event
+      rescue IOError
+        @descriptors.values.each { |descriptor| descriptor.close if descriptor.io.closed? }
+        nil
+      ensure
+        @waiting -= 1
+      end
+
+      def dispatch(event)
+        case event
+        when Integer then (timer = @timers.delete(event)) ? timer.call : @descriptors[event]&.room
+        when Symbol then event == :halt ? finish : @ticks.public_send(event)
+        else event&.ready
+        end
+      rescue Stop
+        raise
+      rescue Exception => error # rubocop:disable Lint/RescueException -- leaves by `run`
+        failed(error)
+      end
+
       def shut_down
-        @pumps.stop
+        @end.close
+        @tasks.dup.each(&:stop) # ends parked callbacks, too
         run_hooks
         @descriptors.values.each(&:release)
         @descriptors.each_value { |late| late.io.close } # opened by an unbind
@@ -152,71 +185,8 @@ module Gyre
           hook.call
         end
       rescue StandardError => error
-        @pumps.finish(error)
+        finish(error)
         retry
-      end
-    end
-
-    # The tasks that take a reactor's events and run its callbacks. One pump works while another
-    # stands by and takes over when a callback parks; the parked pump ends with that callback.
-    class Pumps
-      # Number of pumps that may wait for events.
-      IDLE = 2
-
-      # The first exception that `finish` was given.
-      attr_reader :error
-
-      def initialize(task, reactor)
-        @task = task
-        @reactor = reactor
-        @tasks = []
-        @waiting = 0
-        @end = Thread::Queue.new
-        @error = nil
-      end
-
-      # Returns after `finish`.
-      def run
-        IDLE.times { start }
-        @end.pop
-      end
-
-      def finish(error = nil)
-        @error ||= error
-        @end.close
-      end
-
-      # Ends parked callbacks, too.
-      def stop
-        @end.close
-        @tasks.dup.each(&:stop)
-      end
-
-      private
-
-      def start = @tasks << @task.async("EventMachine's callbacks") { pump }
-
-      def pump
-        nil while take
-      ensure
-        @tasks.delete(Task.current)
-      end
-
-      # Returns nil at the end. By itself, as YJIT does not compile a loop that runs already.
-      def take
-        return if @end.closed? || @waiting >= IDLE
-
-        event = await_event
-        start if @waiting.zero?
-        @reactor.dispatch(event)
-        true
-      end
-
-      def await_event
-        @waiting += 1
-        @reactor.next_event
-      ensure
-        @waiting -= 1
       end
     end
   end
