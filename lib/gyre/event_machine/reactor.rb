@@ -2,8 +2,9 @@
 
 # A reactor of Gyre::EventMachine: a keyed loop with the events of connections, timers and ticks.
 # EventMachine's functions call it; it knows no descriptor's kind. It runs in a tree of tasks
-# (Gyre.run), alone or beside other tasks: one of them, a pump, takes events and runs callbacks while
-# another stands by and takes over when a callback parks; the parked pump ends with that callback.
+# (Gyre.run), alone or beside other tasks: one of them, a pump, takes events and runs callbacks
+# while another stands by and takes over when a callback parks; the parked pump ends with that
+# callback.
 require "gyre/event_machine/ticks"
 
 module Gyre
