@@ -4,28 +4,25 @@
 
 require "test_helper"
 require "tmpdir"
+require "gyre"
 require "gyre/web/restart_file"
 
 class WebRestartFileTest < Minitest::Test
   def test_a_file_that_is_made_or_touched
     Dir.mktmpdir do |folder|
       path = "#{folder}/restart.txt"
-      waiting(path) { File.write(path, "") }
-      waiting(path) do
+      touched = Gyre::Queue.new
+      Gyre.run do
+        Gyre::Web::RestartFile.watch(path) { touched.push(true) }
+        sleep(0)
+        File.write(path, "")
+        touched.pop
         File.unlink(path)
         File.write(path, "")
         File.utime(Time.now + 5, Time.now + 5, path)
+        touched.pop
+        assert_empty touched
       end
     end
-  end
-
-  private
-
-  def waiting(path)
-    thread = Thread.new { Gyre::Web::RestartFile.wait(path) }
-    eventually { thread.stop? }
-    assert_predicate thread, :alive?
-    yield
-    assert thread.join(60)
   end
 end

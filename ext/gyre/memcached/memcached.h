@@ -109,7 +109,7 @@ struct gyre_memcached_on_threads {
 };
 
 struct gyre_memcached_connection {
-  VALUE self, transport_object, io, scheduler_object, name;
+  VALUE self, transport_object, io, scheduler_object;
   struct gyre_transport *transport;
   struct gyre_scheduler *scheduler; /* NULL: the threads' connection */
   struct gyre_memcached_pipeline pipeline;

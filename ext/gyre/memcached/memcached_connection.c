@@ -26,8 +26,7 @@ static struct gyre_memcached_entry *entry_at(const struct gyre_memcached_connect
 
 static void connection_mark(void *opaque) {
   const struct gyre_memcached_connection *connection = opaque;
-  GYRE_MARK(connection->self, connection->transport_object, connection->io, connection->scheduler_object,
-            connection->name);
+  GYRE_MARK(connection->self, connection->transport_object, connection->io, connection->scheduler_object);
   VALUE last = Qnil;
   if (connection->on_loop.client.forks != gyre_forks) return; /* a child lacks other threads' stacks */
   for (uint64_t number = connection->pipeline.head; number != connection->pipeline.tail; number++) {
@@ -56,7 +55,7 @@ static VALUE connection_allocate(VALUE class) {
   struct gyre_memcached_connection *connection;
   VALUE self = TypedData_Make_Struct(class, struct gyre_memcached_connection, &connection_type, connection);
   connection->self = self;
-  connection->transport_object = connection->io = connection->scheduler_object = connection->name = Qnil;
+  connection->transport_object = connection->io = connection->scheduler_object = Qnil;
   connection->failed = true;
   connection->on_loop.watch.fd = -1;
   gyre_list_init(&connection->on_loop.room);
@@ -531,7 +530,7 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
   connection->scheduler = gyre_socket_scheduler();
   connection->scheduler_object = connection->scheduler ? connection->scheduler->self : Qnil;
   connection->transport_object = transport;
-  connection->name = rb_str_new_frozen(name);
+  rb_ivar_set(self, rb_intern("@name"), name);
   connection->timeout_ns = timeout_ns;
   connection->used_ns = now_of(connection);
   connection->on_loop.watch.ready = on_ready;
@@ -571,17 +570,10 @@ static VALUE connection_close(VALUE self) {
   return Qtrue;
 }
 
-static VALUE connection_inspect(VALUE self) {
-  const struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
-  return rb_sprintf("#<%" PRIsVALUE " %" PRIsVALUE "%s>", rb_obj_class(self), connection->name,
-                    connection->failed ? " closed" : "");
-}
-
 void gyre_init_memcached_connection(void) {
   connection_class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Memcached"), "Connection", rb_cObject);
   gyre_forks_count();
   rb_define_alloc_func(connection_class, connection_allocate);
   rb_define_method(connection_class, "initialize", connection_initialize, 3);
   rb_define_method(connection_class, "close", connection_close, 0);
-  rb_define_method(connection_class, "inspect", connection_inspect, 0);
 }

@@ -132,7 +132,7 @@ static VALUE server_set_failures(VALUE self, VALUE count) {
 
 static VALUE server_prepare(VALUE self, VALUE keys, VALUE prefix, VALUE values, VALUE direct_bytes) {
   struct gyre_memcached_server *server = gyre_memcached_server_get(self);
-  server->raw = RTEST(rb_funcall(values, rb_intern("raw?"), 0));
+  server->raw = RTEST(rb_funcall(values, rb_intern("raw"), 0));
   if (RTEST(prefix)) prefix = rb_str_new_frozen(StringValue(prefix));
   server->direct_bytes = NUM2LONG(direct_bytes);
   RB_OBJ_WRITE(self, &server->keys, keys);

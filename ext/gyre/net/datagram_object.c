@@ -10,9 +10,7 @@
 #include <ruby/io.h>
 
 struct object {
-  VALUE io; /* nil before initialize */
-  VALUE name;
-  VALUE listener;                      /* closes a bound socket; or nil */
+  VALUE io;                            /* nil before initialize */
   VALUE received[GYRE_DATAGRAM_BATCH]; /* kept packets: `count`, from `next` on */
   int next, count;
   int waiting; /* readers */
@@ -34,7 +32,7 @@ static VALUE datagram_class, packet_class;
 
 static void object_mark(void *opaque) {
   struct object *object = opaque;
-  GYRE_MARK(object->io, object->name, object->listener);
+  rb_gc_mark(object->io);
   for (int i = object->next; i < object->next + object->count; i++) rb_gc_mark(object->received[i]);
 }
 
@@ -58,7 +56,7 @@ static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *defer
 static VALUE object_allocate(VALUE class) {
   struct object *object;
   VALUE self = TypedData_Make_Struct(class, struct object, &object_type, object);
-  object->io = object->name = object->listener = Qnil;
+  object->io = Qnil;
   object->fd = -1;
   gyre_deferred_init(&object->flushing, flush_at_the_end);
   return self;
@@ -105,9 +103,10 @@ static struct object *get(VALUE self) {
   return object;
 }
 
-NORETURN(static void fail(const struct object *object, int error, const char *what));
-static void fail(const struct object *object, int error, const char *what) {
-  rb_exc_raise(rb_syserr_new_str(-error, rb_sprintf("%s %" PRIsVALUE, what, object->name)));
+NORETURN(static void fail(VALUE self, int error, const char *what));
+static void fail(VALUE self, int error, const char *what) {
+  VALUE name = rb_funcall(self, rb_intern("name"), 0);
+  rb_exc_raise(rb_syserr_new_str(-error, rb_sprintf("%s %" PRIsVALUE, what, name)));
 }
 
 /* Loses packets beyond the kernel's room, like a network. */
@@ -176,7 +175,7 @@ static VALUE object_receive(VALUE self, VALUE timeout) {
   while (object->count == 0) {
     flush(object);
     int count = fill(self, object);
-    if (count < 0 && count != -EAGAIN) fail(object, count, "receive on");
+    if (count < 0 && count != -EAGAIN) fail(self, count, "receive on");
     if (count < 0 && !wait_for_packets(object, until_ns)) return Qnil;
     object = get(self);
   }
@@ -191,7 +190,7 @@ static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_addres
   for (;;) {
     int error = gyre_datagram_send(object->fd, RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), to);
     if (error == 0) return SIZET2NUM((size_t)RSTRING_LEN(bytes));
-    if (error != -EAGAIN || (to && to->any.sa_family == AF_UNIX)) fail(object, error, "send on");
+    if (error != -EAGAIN || (to && to->any.sa_family == AF_UNIX)) fail(self, error, "send on");
     (void)gyre_socket_wait(object->io, object->fd, GYRE_WRITABLE, -1);
     object = get(self);
   }
@@ -260,18 +259,14 @@ static VALUE object_flush(VALUE self) {
 }
 
 /* @param io [Socket]
- * @param name [String] for messages
- * @param listener [Listener, nil] closes a bound socket
  * @param limit [Integer] bytes of a packet */
-static VALUE object_initialize(VALUE self, VALUE io, VALUE name, VALUE listener, VALUE limit) {
+static VALUE object_use(VALUE self, VALUE io, VALUE limit) {
   struct object *object = any(self);
   long bytes = NUM2LONG(limit);
   if (bytes < 1 || bytes > GYRE_DATAGRAM_BYTES)
     rb_raise(rb_eArgError, "bytes_limit must be from 1 to %d, got %ld", GYRE_DATAGRAM_BYTES, bytes);
   object->fd = rb_io_descriptor(io);
   object->io = io;
-  object->name = rb_obj_as_string(name);
-  object->listener = listener;
   object->limit = (size_t)bytes;
   object->forks = gyre_forks;
   return self;
@@ -279,13 +274,6 @@ static VALUE object_initialize(VALUE self, VALUE io, VALUE name, VALUE listener,
 
 /* @return [Socket] */
 static VALUE object_io(VALUE self) { return any(self)->io; }
-static VALUE object_listener(VALUE self) { return any(self)->listener; }
-static VALUE object_name(VALUE self) { return any(self)->name; }
-
-static VALUE object_set_name(VALUE self, VALUE name) {
-  any(self)->name = rb_obj_as_string(name);
-  return name;
-}
 
 /* @return [Boolean] whether it holds packets, which the kernel no longer reports */
 static VALUE object_pending_p(VALUE self) { return get(self)->count > 0 ? Qtrue : Qfalse; }
@@ -309,16 +297,13 @@ void gyre_init_net_datagram(void) {
   gyre_forks_count();
   datagram_class = rb_define_class_under(gyre_mGyre, "Datagram", rb_cObject);
   rb_define_alloc_func(datagram_class, object_allocate);
-  rb_define_method(datagram_class, "initialize", object_initialize, 4);
   rb_define_method(datagram_class, "to_io", object_io, 0);
   rb_define_method(datagram_class, "pending?", object_pending_p, 0);
   rb_define_method(datagram_class, "refused_replies", object_refused_replies, 0);
   rb_define_method(datagram_class, "take", object_receive, 1);
   rb_define_private_method(datagram_class, "transmit", object_transmit, 2);
   rb_define_private_method(datagram_class, "flush", object_flush, 0);
-  rb_define_private_method(datagram_class, "listener", object_listener, 0);
-  rb_define_private_method(datagram_class, "name", object_name, 0);
-  rb_define_private_method(datagram_class, "name=", object_set_name, 1);
+  rb_define_private_method(datagram_class, "use", object_use, 2);
 
   packet_class = rb_define_class_under(datagram_class, "Packet", rb_cObject);
   rb_undef_alloc_func(packet_class);

@@ -111,19 +111,6 @@ static bool refuse_key(const struct gyre_tls_options *options, const struct pass
   return explain(error, "the key", options->key_name, reason);
 }
 
-/* Reports a wrong order if a later certificate matches. */
-static bool refuse_pair(EVP_PKEY *key, STACK_OF(X509) * chain, const struct gyre_tls_options *options, char *error) {
-  const char *name = options->certificate_name, *hint = "";
-  for (int i = 1; chain && i < sk_X509_num(chain); i++) {
-    if (X509_check_private_key(sk_X509_value(chain, i), key) == 1)
-      hint = ": it belongs to a later one in that file, and the server's own must come first";
-  }
-  snprintf(error, GYRE_TLS_ERROR_BYTES, "the key %s does not belong to the certificate%s%s%s",
-           options->key_name ? options->key_name : "given", name ? " " : "", name ? name : "", hint);
-  ERR_clear_error();
-  return false;
-}
-
 static bool use_key(SSL_CTX *ssl, STACK_OF(X509) * chain, const struct gyre_tls_options *options, char *error) {
   struct passphrase passphrase = {.text = options->key_passphrase};
   BIO *bio = BIO_new_mem_buf(options->key, -1);
@@ -134,7 +121,9 @@ static bool use_key(SSL_CTX *ssl, STACK_OF(X509) * chain, const struct gyre_tls_
   bool fits = !chain || X509_check_private_key(sk_X509_value(chain, 0), key) == 1;
   bool used = fits && SSL_CTX_use_PrivateKey(ssl, key) == 1 && (!chain || SSL_CTX_check_private_key(ssl) == 1);
   if (!fits) {
-    (void)refuse_pair(key, chain, options, error);
+    const char *name = options->key_name ? options->key_name : "given", *certificate = options->certificate_name;
+    snprintf(error, GYRE_TLS_ERROR_BYTES, "the key %s does not belong to the certificate%s%s", name,
+             certificate ? " " : "", certificate ? certificate : "");
   } else if (!used) {
     (void)explain(error, "the key", options->key_name, " cannot be used");
   }

@@ -126,7 +126,7 @@ module Gyre
         Command.new(name, :ma, @keys.full(key), flags, nil, 0, 0, false, :counted)
       end
 
-      def raw?(options) = @values.raw? || (options && options[:raw])
+      def raw?(options) = @values.raw || (options && options[:raw])
 
       def wanted(options) = raw?(options) ? " v" : " v f"
 

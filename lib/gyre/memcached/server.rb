@@ -37,6 +37,8 @@ module Gyre
       # Called by the extension in another library's scheduler, which may drop the fiber: a thread
       # reads instead.
       def wait_beside(call) = Offload.call { wait(call) }
+
+      def inspect = "#<#{self.class} #{@name}>"
     end
 
     class Server

@@ -23,8 +23,6 @@ module Gyre
       # May interrupt a serializer.
       OUTSIDE = [Timeout::Error, Gyre::TimeoutError].freeze
 
-      def raw? = raw
-
       # Bytes up to which the extension stores UTF-8 or binary Strings unchanged; -1: never.
       def direct_bytes
         return -1 if raw || !string_fastpath

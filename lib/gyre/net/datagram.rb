@@ -177,13 +177,24 @@ module Gyre
       end
     end
 
+    # @api private
+    # @param io [Socket]
+    # @param name [#to_s] for messages
+    # @param listener [Listener, nil] closes a bound socket
+    # @param bytes_limit [Integer]
+    def initialize(io, name, listener, bytes_limit)
+      use(io, bytes_limit)
+      @name = name.to_s
+      @listener = listener
+    end
+
     # From now on sends to and receives from only this peer.
     # @param address [String, Endpoint, Peer]
     # @return [self]
     # @raise [SystemCallError, SocketError]
     def connect(address)
       to_io.connect(sockaddr(address))
-      self.name = "#{name} to #{address}"
+      @name = "#{name} to #{address}"
       self
     rescue SystemCallError => error
       raise error.class, "connect #{name} to #{address}"
@@ -231,7 +242,7 @@ module Gyre
       return if closed?
 
       flush
-      listener ? listener.close : to_io.close
+      (@listener || to_io).close
     end
 
     # @return [Boolean]
@@ -241,6 +252,8 @@ module Gyre
     def inspect = "#<#{self.class} #{name}#{" closed" if closed?}>"
 
     private
+
+    attr_reader :name
 
     def next_packet
       take(nil)

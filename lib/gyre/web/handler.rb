@@ -31,7 +31,7 @@ module Gyre
         restart = false
         server.run do
           log.info(Banner.text(server, options[:environment]))
-          watch_restart_file { restart = true and server.stop } if options[:restart_cmd]
+          RestartFile.watch { restart = true and server.stop } if options[:restart_cmd]
           block&.call(server)
         end
         exec(options[:restart_cmd]) if restart
@@ -76,21 +76,13 @@ module Gyre
         end
       end
 
-      # In a task, which ends with the server.
-      def self.watch_restart_file
-        Task.current.async("restart file", transient: true) do
-          RestartFile.wait
-          yield
-        end
-      end
-
       def self.addresses(options)
         return options[:bind].to_s.split(",") if options[:bind]
 
         host, port = options[:Host] || "localhost", options[:Port] || Addresses::DEFAULT_PORT
         [host.include?("://") ? Addresses.endpoint(host, port: port.to_i) : Addresses.tcp(host, port)]
       end
-      private_class_method :settings, :meaning, :unknown, :addresses, :watch_restart_file
+      private_class_method :settings, :meaning, :unknown, :addresses
     end
   end
 end

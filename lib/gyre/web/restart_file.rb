@@ -3,6 +3,8 @@
 # Restarts a server when a file is touched: `bin/rails restart` touches tmp/restart.txt. For Handler
 # and Gyre::CLI::ServeWorkers.
 
+require "gyre/task"
+
 module Gyre
   module Web
     module RestartFile
@@ -11,10 +13,15 @@ module Gyre
 
       module_function
 
-      # Returns after the file is touched or made, not after it is deleted.
-      def wait(path = PATH)
-        before = time(path)
-        sleep(EVERY_S) until (now = time(path)) && (before.nil? || now > before)
+      # Calls the block in a task each time the file is touched or made, not when it is deleted.
+      def watch(path = PATH)
+        Task.current.async("restart file", transient: true) do
+          loop do
+            before = time(path)
+            sleep(EVERY_S) until (now = time(path)) && (before.nil? || now > before)
+            yield
+          end
+        end
       end
 
       def time(path)

@@ -73,19 +73,10 @@ module Gyre
         @task = task = Task.current
         task.async("signals", transient: true) { Gyre.signals(*SIGNALS) { |signals| signals.each { |name| heed(name) } } }
         @manager.attend(task, method(:lives?)) { status_line }
-        watch_restart_file(@settings[:restart_file]) if @settings[:restart_file]
+        Web::RestartFile.watch(@settings[:restart_file]) { rolling_restart } if @settings[:restart_file]
         task.async("control", transient: true) { serve_control }
         @manager.ready if @handover
         @supervisor.stop if @handover&.signalled?
-      end
-
-      def watch_restart_file(path)
-        Task.current.async("restart file", transient: true) do
-          loop do
-            Web::RestartFile.wait(path)
-            rolling_restart
-          end
-        end
       end
 
       def serve_control
