@@ -17,12 +17,12 @@ VALUE gyre_mGyre;
   PART(loop_backend) PART(loop_close) PART(scheduler) PART(workers) PART(interrupts) PART(wait) PART(scheduler_block) \
   PART(scheduler_process) PART(scheduler_select) PART(scheduler_timeout) \
   PART(scheduler_inspection) PART(scheduler_io) \
-  PART(keyed_loop) PART(keyed_watch) PART(keyed_requests) \
+  PART(keyed_loop) PART(keyed_watch) \
   PART(net_tls) PART(net_transport) PART(net_transport_available) PART(net_tls_facts) \
   PART(net_datagram) PART(http_error) PART(http_env) PART(http_file) PART(http) \
   PART(http1_connection) PART(http1) PART(http1_client) HTTP2(PART) PART(websocket) \
   PART(memcached_connection) PART(memcached_threads) PART(memcached_call) PART(memcached_request) \
-  PART(memcached_multi) PART(memcached_server) PART(selector) PART(selector_io) \
+  PART(memcached_multi) PART(memcached_server) PART(selector) \
   PART(dns_message) PART(dns_transaction) PART(dns_zone) PART(dns_packets) PART(log_ingest) PART(log_outbox) PART(held_signals)
 /* clang-format on */
 #define DECLARE(name) void gyre_init_##name(void);

@@ -1,5 +1,5 @@
 /* Reads and writes files without the GVL, and accesses IO::Buffer. Called by scheduler_io.c and
- * selector_io.c. */
+ * selector.c. */
 #include "fiber/ruby_io.h"
 
 #include <errno.h>

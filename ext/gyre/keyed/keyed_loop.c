@@ -1,12 +1,15 @@
-/* Gyre::Loop on the native engine: object, queue, waits (keyed_loop.h). Contract:
+/* Gyre::Loop on the native engine: object, queue, waits, methods (keyed_loop.h). Contract:
  * test/contracts/loop_contract.rb; twin in Ruby: lib/gyre/loop/portable_keyed.rb. */
 #include "feature.h"
 
 #include "keyed/keyed_loop.h"
 #include "loop/forks.h"
 
+#include <errno.h>
 #include <ruby/fiber/scheduler.h>
+#include <ruby/io.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static VALUE thread_error;
 
@@ -41,9 +44,7 @@ static size_t keyed_size(const void *opaque) {
 /* Without write barriers: keys change with every event. */
 GYRE_TYPE(keyed_type, "Gyre::Loop", keyed_mark, keyed_free, keyed_size, 0);
 
-struct gyre_keyed *gyre_keyed_get(VALUE self) {
-  return rb_check_typeddata(self, &keyed_type);
-}
+static struct gyre_keyed *keyed_get(VALUE self) { return rb_check_typeddata(self, &keyed_type); }
 
 static void leave_scheduler(struct gyre_keyed *keyed) {
   gyre_list_remove(&keyed->client.node);
@@ -145,7 +146,7 @@ static void check_open(struct gyre_keyed *keyed) {
   check_fork(keyed);
 }
 
-void gyre_keyed_settle(struct gyre_keyed *keyed) {
+static void settle(struct gyre_keyed *keyed) {
   check_open(keyed);
   check_thread(keyed);
   struct gyre_scheduler *scheduler = present_scheduler();
@@ -165,7 +166,7 @@ void gyre_keyed_settle(struct gyre_keyed *keyed) {
   gyre_keyed_attach(keyed);
 }
 
-void gyre_keyed_unsettle(struct gyre_keyed *keyed) {
+static void unsettle(struct gyre_keyed *keyed) {
   if (!keyed->scheduler || keyed->depth > 0 || keyed->watch_count > 0) return;
   gyre_keyed_detach(keyed);
   leave_scheduler(keyed);
@@ -229,7 +230,7 @@ static void let_threads_run(struct gyre_keyed *keyed) {
 static void wait_for_events(struct gyre_keyed *keyed) {
   let_threads_run(keyed);
   if (keyed->count > 0 || keyed->stopped || keyed->signalled) return;
-  gyre_keyed_settle(keyed);
+  settle(keyed);
   gyre_keyed_prepare(keyed, true);
   if (keyed->count > 0 || keyed->stopped || keyed->signalled) return;
   bool always = !gyre_list_empty(&keyed->lists[GYRE_KEYED_ALWAYS]);
@@ -240,25 +241,25 @@ static void wait_for_events(struct gyre_keyed *keyed) {
 /* Asks the kernel even if the queue never empties. */
 static void look_now_and_then(struct gyre_keyed *keyed) {
   if (gyre_timers_coarse_now() == keyed->polled_ns) return;
-  gyre_keyed_settle(keyed);
+  settle(keyed);
   gyre_keyed_prepare(keyed, false);
   if (!keyed->closed) ask(keyed, false); /* a helper may have closed it */
 }
 
 static void enter(struct gyre_keyed *keyed) {
-  gyre_keyed_settle(keyed);
+  settle(keyed);
   if (keyed->depth++ == 0) keyed->thread = rb_thread_current();
 }
 
 static VALUE leave(VALUE self) {
-  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  struct gyre_keyed *keyed = keyed_get(self);
   if (keyed->depth > 0 && --keyed->depth == 0 && !keyed->scheduler) keyed->thread = Qnil;
-  if (keyed->depth == 0) gyre_keyed_unsettle(keyed);
+  if (keyed->depth == 0) unsettle(keyed);
   return Qnil;
 }
 
 static VALUE each_body(VALUE self) {
-  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  struct gyre_keyed *keyed = keyed_get(self);
   for (;;) {
     if (keyed->count == 0) {
       if (keyed->stopped) break;
@@ -279,12 +280,12 @@ static VALUE each_body(VALUE self) {
 
 static VALUE keyed_each(VALUE self) {
   rb_need_block();
-  enter(gyre_keyed_get(self));
+  enter(keyed_get(self));
   return rb_ensure(each_body, self, leave, self);
 }
 
 static VALUE next_event_body(VALUE self) {
-  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  struct gyre_keyed *keyed = keyed_get(self);
   for (;;) {
     if (keyed->count > 0) {
       look_now_and_then(keyed);
@@ -301,12 +302,12 @@ static VALUE next_event_body(VALUE self) {
 }
 
 static VALUE keyed_next_event(VALUE self) {
-  enter(gyre_keyed_get(self));
+  enter(keyed_get(self));
   return rb_ensure(next_event_body, self, leave, self);
 }
 
 static VALUE set_and_wake(VALUE self, bool *flag) {
-  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  struct gyre_keyed *keyed = keyed_get(self);
   if (keyed->closed) return self;
   check_fork(keyed);
   *flag = true;
@@ -314,12 +315,12 @@ static VALUE set_and_wake(VALUE self, bool *flag) {
   return self;
 }
 
-static VALUE keyed_stop(VALUE self) { return set_and_wake(self, &gyre_keyed_get(self)->stopped); }
+static VALUE keyed_stop(VALUE self) { return set_and_wake(self, &keyed_get(self)->stopped); }
 
-static VALUE keyed_signal(VALUE self) { return set_and_wake(self, &gyre_keyed_get(self)->signalled); }
+static VALUE keyed_signal(VALUE self) { return set_and_wake(self, &keyed_get(self)->signalled); }
 
 static VALUE keyed_emit(VALUE self, VALUE key) {
-  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  struct gyre_keyed *keyed = keyed_get(self);
   if (key == ID2SYM(rb_intern("stop"))) {
     keyed_stop(self);
   } else if (!keyed->closed) {
@@ -332,7 +333,7 @@ static VALUE keyed_emit(VALUE self, VALUE key) {
 }
 
 static VALUE keyed_close(VALUE self) {
-  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  struct gyre_keyed *keyed = keyed_get(self);
   if (keyed->closed) return Qnil;
   check_open(keyed);
   check_thread(keyed);
@@ -347,17 +348,17 @@ static VALUE keyed_close(VALUE self) {
   return Qnil;
 }
 
-static VALUE keyed_closed_p(VALUE self) { return gyre_keyed_get(self)->closed ? Qtrue : Qfalse; }
+static VALUE keyed_closed_p(VALUE self) { return keyed_get(self)->closed ? Qtrue : Qfalse; }
 
 static VALUE keyed_backend(VALUE self) {
-  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  struct gyre_keyed *keyed = keyed_get(self);
   struct gyre_scheduler *scheduler = keyed->loop ? NULL : present_scheduler();
   struct gyre_loop *loop = keyed->loop ? keyed->loop : scheduler ? &scheduler->loop : &keyed->own;
   return loop->backend ? rb_str_new_cstr(loop->backend->name) : Qnil;
 }
 
 static VALUE keyed_open_native(VALUE self, VALUE backend) {
-  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  struct gyre_keyed *keyed = keyed_get(self);
   if (!NIL_P(keyed->equality)) rb_raise(rb_eRuntimeError, "initialized twice");
   if (!present_scheduler()) gyre_loop_open_on(&keyed->own, backend);
   keyed->backend = backend;
@@ -365,6 +366,134 @@ static VALUE keyed_open_native(VALUE self, VALUE backend) {
   keyed->identity = st_init_numtable();
   keyed->closed = false;
   return self;
+}
+
+/* --- watches: positional arguments (as in Ever) and keywords --- */
+
+static ID options[4];
+
+static int descriptor_of(VALUE io, VALUE key) {
+  if (gyre_io_is_closed(io)) rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its io is closed", key);
+  return rb_io_descriptor(io);
+}
+
+static VALUE watch(int argc, VALUE *argv, VALUE self, bool by_number) {
+  struct gyre_keyed *keyed = keyed_get(self);
+  VALUE key, object, read_write, oneshot, keywords, values[3] = {Qundef, Qundef, Qundef};
+  rb_scan_args(argc, argv, "22:", &key, &object, &read_write, &oneshot, &keywords);
+  if (!NIL_P(keywords)) {
+    rb_get_kwargs(keywords, options, 0, 3, values);
+    if (values[1] != Qundef) read_write = values[1];
+    if (values[2] != Qundef) oneshot = values[2];
+  }
+  bool write = RTEST(read_write), read = values[0] == Qundef ? !write : RTEST(values[0]);
+  if (!read && !write) rb_raise(rb_eArgError, "watch %+" PRIsVALUE " for what? neither read nor write", key);
+  unsigned interest = (read ? GYRE_READABLE : 0) | (write ? GYRE_WRITABLE : 0);
+  VALUE io = by_number ? Qnil : rb_io_get_io(object);
+  int fd = by_number ? NUM2INT(object) : descriptor_of(io, key);
+  settle(keyed);
+  gyre_keyed_watch_descriptor(keyed, key, io, fd, interest, RTEST(oneshot), Qnil);
+  RB_GC_GUARD(io);
+  return self;
+}
+
+static VALUE keyed_watch_io(int argc, VALUE *argv, VALUE self) { return watch(argc, argv, self, false); }
+
+static VALUE keyed_watch_fd(int argc, VALUE *argv, VALUE self) { return watch(argc, argv, self, true); }
+
+static VALUE keyed_watch_timer(int argc, VALUE *argv, VALUE self) {
+  VALUE key, duration, interval, keywords, value = Qundef;
+  rb_scan_args(argc, argv, "21:", &key, &duration, &interval, &keywords);
+  if (!NIL_P(keywords)) rb_get_kwargs(keywords, &options[3], 0, 1, &value);
+  if (NIL_P(duration)) rb_raise(rb_eTypeError, "watch %+" PRIsVALUE ": no time was given", key);
+  int64_t duration_ns = gyre_duration_ns(duration);
+  int64_t interval_ns = gyre_duration_ns(value == Qundef ? interval : value);
+  struct gyre_keyed *keyed = keyed_get(self);
+  settle(keyed);
+  gyre_keyed_watch_time(keyed, key, Qnil, duration_ns, interval_ns);
+  return self;
+}
+
+/* For watch_process, watch_file, watch_signal. A helper has io (to watch, or nil), interval
+ * (seconds between events, or nil), event (called when an event is taken; true delivers it), cancel
+ * (called at the watch's end). */
+static VALUE keyed_watch_helper(VALUE self, VALUE key, VALUE helper, VALUE oneshot) {
+  struct gyre_keyed *keyed = keyed_get(self);
+  VALUE io = rb_funcall(helper, rb_intern("io"), 0);
+  int64_t interval_ns = gyre_duration_ns(rb_funcall(helper, rb_intern("interval"), 0));
+  int fd = NIL_P(io) ? -1 : descriptor_of(io, key);
+  settle(keyed);
+  if (!NIL_P(io)) {
+    gyre_keyed_watch_descriptor(keyed, key, io, fd, GYRE_READABLE, RTEST(oneshot), helper);
+  } else if (interval_ns > 0) {
+    gyre_keyed_watch_time(keyed, key, helper, interval_ns, interval_ns);
+  } else {
+    gyre_keyed_watch_key(keyed, key, helper);
+  }
+  return self;
+}
+
+static VALUE keyed_unwatch(VALUE self, VALUE key) {
+  struct gyre_keyed *keyed = keyed_get(self);
+  settle(keyed);
+  struct gyre_keyed_watch *watch = gyre_keyed_find(keyed, key);
+  if (watch && watch->state != GYRE_KEYED_RESTING) gyre_keyed_release(keyed, watch);
+  unsettle(keyed);
+  return self;
+}
+
+static VALUE keyed_watching_p(VALUE self, VALUE key) {
+  struct gyre_keyed *keyed = keyed_get(self);
+  if (keyed->closed) return Qfalse;
+  settle(keyed);
+  struct gyre_keyed_watch *watch = gyre_keyed_find(keyed, key);
+  unsettle(keyed);
+  return watch && watch->state != GYRE_KEYED_RESTING ? Qtrue : Qfalse;
+}
+
+static VALUE keyed_stats(VALUE self) {
+  struct gyre_keyed *keyed = keyed_get(self);
+  settle(keyed);
+  VALUE stats = gyre_stats(keyed->loop, keyed->loop == &keyed->own ? NULL : keyed->scheduler);
+  unsettle(keyed);
+  return stats;
+}
+
+/* Two descriptors that Ruby cannot make, for watch_process and watch_file. */
+
+#ifdef GYRE_HAVE_INOTIFY
+#include <sys/inotify.h>
+#define CHANGES                                                                                                        \
+  (IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_MOVE_SELF | IN_DELETE_SELF)
+
+/* Returns an inotify(7) descriptor and watch numbers of the paths; nil without inotify. Raises
+ * SystemCallError. */
+static VALUE keyed_inotify(VALUE class, VALUE paths) {
+  Check_Type(paths, T_ARRAY);
+  int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (fd < 0) rb_sys_fail("inotify");
+  rb_update_max_fd(fd);
+  VALUE numbers = rb_ary_new_from_args(1, INT2NUM(fd));
+  for (long i = 0; i < RARRAY_LEN(paths); i++) {
+    VALUE path = rb_ary_entry(paths, i);
+    int number = RB_TYPE_P(path, T_STRING) ? inotify_add_watch(fd, RSTRING_PTR(path), CHANGES) : (errno = EINVAL, -1);
+    if (number < 0) {
+      int error = errno;
+      close(fd);
+      rb_syserr_fail_str(error, rb_sprintf("watch %+" PRIsVALUE, path));
+    }
+    rb_ary_push(numbers, INT2NUM(number));
+  }
+  return numbers;
+}
+#else
+static VALUE keyed_inotify(VALUE class, VALUE paths) { return Qnil; }
+#endif
+
+/* Returns nil without kernel support or such a child. */
+static VALUE keyed_pidfd(VALUE class, VALUE pid) {
+  int fd = gyre_child_descriptor(NUM2PIDT(pid));
+  return fd < 0 ? Qnil : INT2NUM(fd);
 }
 
 void gyre_init_keyed_loop(void) {
@@ -381,4 +510,18 @@ void gyre_init_keyed_loop(void) {
   rb_define_method(class, "close", keyed_close, 0);
   rb_define_method(class, "closed?", keyed_closed_p, 0);
   rb_define_method(class, "backend", keyed_backend, 0);
+  VALUE native = rb_define_module_under(gyre_mGyre, "Native");
+  rb_define_singleton_method(native, "inotify", keyed_inotify, 1);
+  rb_define_singleton_method(native, "pidfd", keyed_pidfd, 1);
+  options[0] = rb_intern("read");
+  options[1] = rb_intern("write");
+  options[2] = rb_intern("oneshot");
+  options[3] = rb_intern("interval");
+  rb_define_method(class, "watch_io", keyed_watch_io, -1);
+  rb_define_method(class, "watch_fd", keyed_watch_fd, -1);
+  rb_define_method(class, "watch_timer", keyed_watch_timer, -1);
+  rb_define_private_method(class, "watch_helper", keyed_watch_helper, 3);
+  rb_define_method(class, "unwatch", keyed_unwatch, 1);
+  rb_define_method(class, "watching?", keyed_watching_p, 1);
+  rb_define_method(class, "stats", keyed_stats, 0);
 }

@@ -1,5 +1,5 @@
 /* The keyed loop, Gyre::Loop: watches have the program's keys, which it gets back in the order of
- * events. keyed_loop.c has object and waits, keyed_watch.c the watches.
+ * events. keyed_loop.c has object, waits and methods, keyed_watch.c the watches.
  *
  * With a native scheduler it uses that loop, and waits park their fiber; otherwise it drives its
  * own.
@@ -93,17 +93,9 @@ void gyre_keyed_wake_one(struct gyre_keyed *keyed);
 /* Reserves room for `more` events plus one per watch. Raises NoMemoryError. */
 void gyre_keyed_reserve(struct gyre_keyed *keyed, size_t more);
 
-/* keyed_loop.c; other files add methods to the class. */
-/* Moves the watches to this thread's loop. Raises if another thread uses it. */
-void gyre_keyed_settle(struct gyre_keyed *keyed);
-/* Leaves the scheduler's loop if idle. */
-void gyre_keyed_unsettle(struct gyre_keyed *keyed);
-struct gyre_keyed *gyre_keyed_get(VALUE self);
-
+/* keyed_watch.c */
 /* May call the key's `hash` and `eql?`. */
 struct gyre_keyed_watch *gyre_keyed_find(struct gyre_keyed *keyed, VALUE key);
-
-/* keyed_watch.c */
 void gyre_keyed_watches_init(struct gyre_keyed *keyed);
 void gyre_keyed_watches_mark(struct gyre_keyed *keyed);
 void gyre_keyed_watches_free(struct gyre_keyed *keyed);
