@@ -14,21 +14,11 @@ enum escaping { OF_TEXT, OF_FIELD, OF_JSON };
  * beginning (Unicode, section 3.9). */
 static int utf8_character(const unsigned char *at, size_t length) {
   const unsigned char first = at[0];
-  int more;
-  unsigned char least = 0x80, most = 0xbf;
   if (first < 0x80) return 1;
   if (first < 0xc2 || first > 0xf4) return -1;
-  if (first < 0xe0) {
-    more = 1;
-  } else if (first < 0xf0) {
-    more = 2;
-    if (first == 0xe0) least = 0xa0;
-    if (first == 0xed) most = 0x9f;
-  } else {
-    more = 3;
-    if (first == 0xf0) least = 0x90;
-    if (first == 0xf4) most = 0x8f;
-  }
+  const int more = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+  unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
   for (int i = 1; i <= more; i++) {
     if ((size_t)i >= length || at[i] < least || at[i] > most) return -i;
     least = 0x80;

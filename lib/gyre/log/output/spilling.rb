@@ -20,8 +20,6 @@ module Gyre
   module Log
     module Output
       class Spilling
-        include Defaults
-
         # Seconds without progress until an output counts as stalled.
         STILL_S = 0.5
         # Lines given to the output at once; commands for Redis stay together.

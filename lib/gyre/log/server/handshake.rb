@@ -97,8 +97,6 @@ module Gyre
         [@delay_s, ("the key is wrong, #{number} times within #{WITHIN_S} s: further ones are answered late and not reported" if number == FREE + 1)]
       end
 
-      def size = @counts.size
-
       private
 
       def count(network, now_s)

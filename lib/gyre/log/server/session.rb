@@ -31,8 +31,6 @@ module Gyre
     Ingest::Session.prepend(Session) if Loop.native?
 
     class Sessions
-      include Enumerable
-
       # Remembers `limit` sessions without a connection. The block makes one for a client and
       # service, with the stored sequence numbers.
       def initialize(limit, &open)
@@ -50,8 +48,6 @@ module Gyre
         session = service = nil if session&.refused? && !session.pending?
         keep(session || @open.call(client_id, service), connection)
       end
-
-      def each(&block) = @sessions.each_value(&block)
 
       def size = @sessions.size
 
