@@ -48,13 +48,8 @@ module Gyre
         def greet(transport)
           transport.read_timeout_s = REPLY_TIMEOUT_S
           @replies = Resp::Reader.new { more(transport) }
-          greetings = []
-          greetings << ["AUTH", *@database.login] if @database.login.any?
-          greetings << ["SELECT", @database.number] unless ["", "0"].include?(@database.number)
-          greetings.each do |words|
-            transport.write(Resp.command(*words))
-            checked(@replies.read)
-          end
+          call(["AUTH", *@database.login]) if @database.login.any?
+          call(["SELECT", @database.number]) unless ["", "0"].include?(@database.number)
         end
 
         def checked(reply) = reply.is_a?(Resp::Failure) ? raise(Refused, reply.message) : reply

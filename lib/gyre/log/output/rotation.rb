@@ -32,9 +32,10 @@ module Gyre
 
       # True if `bytes` more require a rotation first.
       def due?(stat, bytes, time)
-        return false if stat.size.zero? || @packing || postponed?
+        return false if stat.size.zero? || @packing || (@postponed_until && Clock.now < @postponed_until)
 
-        (@settings.size && stat.size + bytes > @settings.size) || too_old?(stat, time)
+        # By age if the last line is of an earlier period, in local time; weeks begin on Monday.
+        (@settings.size && stat.size + bytes > @settings.size) || (@settings.every && period(stat.mtime) != period(time))
       end
 
       # May be repeated after an error.
@@ -115,14 +116,9 @@ module Gyre
         @packing = false
       end
 
-      # True if the last line is of an earlier period, in local time; weeks begin on Monday.
-      def too_old?(stat, time) = @settings.every ? period(stat.mtime) != period(time) : false
-
       def pack(path) = Offload.call { Packing.pack(path) }
 
       def period(time) = ((time.to_i + time.utc_offset + SINCE_MONDAY_S) / @settings.every).floor
-
-      def postponed? = @postponed_until && Clock.now < @postponed_until
 
       def report(message) = @report&.call("#{@path}: #{message}")
 

@@ -34,13 +34,12 @@ module Gyre
           @queue = DiskQueue.new(folder, lock, format: format, limit: UNLIMITED, record_limit: RECORD_BYTES_LIMIT,
                                                segment_bytes: SEGMENT_BYTES, report: @retries.method(:report))
           recover
-        rescue SystemCallError => error
+        rescue SystemCallError, ArgumentError => error
           close
+          raise if error.is_a?(ArgumentError)
+
           reason = error.is_a?(Ownership::Refused) ? error.message : "#{folder}: #{SystemCallError.new(nil, error.errno).message}"
           raise ArgumentError, "spill: #{reason}"
-        rescue ArgumentError
-          close
-          raise
         end
 
         def bytes = @queue.bytesize
