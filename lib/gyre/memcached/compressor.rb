@@ -18,7 +18,9 @@ module Gyre
 
       def compress(bytes)
         stream = Zlib::Deflate.new(Zlib::DEFAULT_COMPRESSION, @window_bits)
-        finish(stream, stream.deflate(bytes, Zlib::FINISH))
+        output = stream.deflate(bytes, Zlib::FINISH)
+        finish(stream) { |piece| output << piece }
+        output
       ensure
         close(stream)
       end
@@ -27,12 +29,14 @@ module Gyre
       def decompress(bytes, max_bytes: nil)
         stream = Zlib::Inflate.new(@window_bits)
         output = String.new(encoding: Encoding::BINARY)
+        take = ->(piece) { append(output, piece, max_bytes) if piece }
         0.step(bytes.bytesize - 1, SLICE_BYTES) do |at|
-          break if stream.finished?
-
-          inflate(stream, bytes.byteslice(at, SLICE_BYTES)) { |piece| append(output, piece, max_bytes) }
+          take.call(stream.inflate(bytes.byteslice(at, SLICE_BYTES), &take)) unless stream.finished?
+        rescue Zlib::BufError
+          nil # a signal: zlib before 3.2.4 calls an empty input an error, but keeps its work (ruby/zlib#49)
         end
-        finish(stream, output) { |piece| append(output, piece, max_bytes) }
+        finish(stream, &take)
+        output
       rescue Zlib::Error => error
         raise DeserializationError, "decompress a value of #{bytes.bytesize} bytes: #{error.message}"
       ensure
@@ -47,24 +51,14 @@ module Gyre
         stream.close
       end
 
-      # After a signal, zlib before 3.2.4 reports an empty input as an error, but keeps its work
-      # (ruby/zlib#49).
-      def inflate(stream, slice)
-        rest = stream.inflate(slice) { |piece| yield piece }
-        yield rest if rest
-      rescue Zlib::BufError
-        nil
-      end
-
       # A signal makes zlib return early (ruby/zlib#49); the stream knows its end.
-      def finish(stream, output)
+      def finish(stream)
         until stream.finished?
           piece = stream.finish
           raise Zlib::BufError, "it is cut off" if piece.empty?
 
-          block_given? ? yield(piece) : output << piece
+          yield piece
         end
-        output
       end
 
       def append(output, piece, max_bytes)

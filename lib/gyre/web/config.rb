@@ -86,20 +86,14 @@ module Gyre
         add(SETTINGS[:tls], [settings])
       end
 
-      # Adds a folder of files sent without the app.
-      def static(path, **options) = add_folder(:static, path, options)
-
-      # Adds a folder of files that the app may name in X-Sendfile, or with `at:` in
-      # X-Accel-Redirect.
-      def sendfile(path, **options) = add_folder(:sendfile, path, options)
+      # Add a folder of files: sent without the app; or named by the app in X-Sendfile, or with
+      # `at:` in X-Accel-Redirect.
+      %i[static sendfile].each do |name|
+        define_method(name) { |path, **options| at(SETTINGS[name]) { add(SETTINGS[name], [Folder.parse(path, **options)]) } }
+      end
       # @!endgroup
 
       private
-
-      def add_folder(name, path, options)
-        row = SETTINGS[name]
-        at(row) { add(row, [Folder.parse(path, **options)]) }
-      end
 
       def add(row, values)
         at(row) do

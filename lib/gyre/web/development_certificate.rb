@@ -5,8 +5,8 @@
 
 require "digest"
 require "fileutils"
-require "ipaddr"
 require "openssl"
+require "resolv"
 require "socket"
 require "securerandom"
 require "gyre/errors"
@@ -91,13 +91,7 @@ module Gyre
         end
       end
 
-      def alternatives = @hosts.map { |host| "#{address?(host) ? "IP" : "DNS"}:#{host}" }.join(",")
-
-      def address?(host)
-        IPAddr.new(host) && true
-      rescue IPAddr::Error
-        false
-      end
+      def alternatives = @hosts.map { |host| "#{host.match?(Resolv::AddressRegex) ? "IP" : "DNS"}:#{host}" }.join(",")
     end
   end
 end

@@ -141,7 +141,7 @@ class WebClusterPartsTest < Minitest::Test
     assert_equal [:kill, "did not load the app within 20 s"], health.check(mold, 21)
     mold.phase = :ready
     assert_nil health.check(mold, 1000)
-    mold.instance_variable_get(:@debt).since_s = 1000
+    mold.instance_variable_set(:@owes_since_s, 1000)
     assert_nil health.check(mold, 1020)
     assert_equal [:kill, "did not fork a worker within 20 s"], health.check(mold, 1021)
     assert_nil health.check(Member.new(:worker, nil, generation: 1, started_s: 0), 1021), "its mold is timed"

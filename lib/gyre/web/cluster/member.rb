@@ -21,15 +21,14 @@ module Gyre
         GRACE_S = 5
         # Kept by {#to_h}.
         KEPT = %i[generation index pid phase started_s heard_s leave_until_s].freeze
-        # A mold's requested workers, and the time of the last request or response.
-        Debt = Struct.new(:workers, :since_s)
-
         attr_reader :role # :mold or :worker
         attr_reader :index # a worker's number, from 1; 0 for a mold
         attr_reader :generation # which load of the app's code it runs, from 1
         attr_reader :link
         attr_reader :started_s # monotonic
         attr_reader :pid # nil until known
+        attr_reader :owed # workers that a mold has not forked yet
+        attr_reader :owes_since_s # time of the last request to a mold, or response
         attr_accessor :phase # see the state machine above
         attr_accessor :outbox # a worker's messages, sent by Crew's task
         attr_accessor :heard_s # when the last message came
@@ -47,23 +46,18 @@ module Gyre
           @started_s = started_s
           @heard_s = heard_s
           @leave_until_s = leave_until_s
-          @debt = Debt.new([], nil)
+          @owed = []
         end
 
         # Asks a mold to fork a worker with the socket. Raises LinkError.
         def ask_fork(worker, socket)
           @link.send({ fork: worker.index, generation: worker.generation }, socket)
-          @debt.workers << worker
-          @debt.since_s ||= Clock.now
+          @owed << worker
+          @owes_since_s ||= Clock.now
         end
 
         # Removes and returns the worker that the mold owed longest.
-        def answered = @debt.workers.shift.tap { @debt.since_s = @debt.workers.empty? ? nil : Clock.now }
-
-        # Workers that a mold has not forked yet.
-        def owed = @debt.workers
-
-        def owes_since_s = @debt.since_s
+        def answered = @owed.shift.tap { @owes_since_s = @owed.empty? ? nil : Clock.now }
 
         # Asks a worker to end after its requests.
         def leave(within_s)
