@@ -21,6 +21,8 @@ module Gyre
         # Seconds that a fiber may run without a wait; calls between two clock reads.
         SLICE_S = 0.004
         CLOCK_INTERVAL = 4
+        # Jobs between two collections of stacks.
+        JOBS_KEPT = 4096
         # Idle time before the search for deadlocks.
         SWEEP_S = 0.1
 
@@ -47,7 +49,7 @@ module Gyre
           @loop = loop
           @transfer = Fiber.instance_method(:transfer) # not PooledFiber's, which is for the program
           @jobs = {}.compare_by_identity # fiber => true
-          @unwaited = 0
+          @unwaited = @begun = 0
           forget
           @thread = nil # of the first wait
         end
@@ -134,8 +136,10 @@ module Gyre
 
         # Runs callable.call(*arguments) in a new fiber, with `options` of Fiber.new, up to its
         # first wait. The caller waits at the queue's head. No exception is raised in this wait,
-        # as the job has begun.
+        # as the job has begun. Only the collector takes the stacks of ended jobs, and the kernel
+        # refuses stacks beyond vm.max_map_count.
         def spawn(callable, arguments, options)
+          GC.start(full_mark: false) if ((@begun += 1) % JOBS_KEPT).zero?
           waiter = self.waiter
           job = Job.new(self, @scheduler, callable, arguments, options)
           waiter.binding = waiter.first = true
