@@ -235,27 +235,21 @@ static void refuse_connection(struct gyre_acceptor_listener *listener, int fd, c
   if (connection->state == GYRE_HTTP_CLOSED) gyre_http_connection_free(connection);
 }
 
-struct complaint {
-  struct gyre_http_acceptor *acceptor;
-  int error;
-};
-
-static VALUE complain(VALUE pair) {
-  return rb_funcall(rb_ary_entry(pair, 0), rb_intern("error"), 1, rb_ary_entry(pair, 1));
+static VALUE complain(VALUE self) {
+  const struct gyre_http_acceptor *acceptor = RTYPEDDATA_DATA(self);
+  VALUE message =
+      rb_sprintf("cannot accept connections: %s; trying again in a second", strerror(acceptor->paused_error));
+  return rb_funcall(acceptor->handler, rb_intern("error"), 1, message);
 }
 
-static VALUE start_complaint(VALUE argument) {
-  const struct complaint *complaint = (const struct complaint *)argument;
-  VALUE message = rb_sprintf("cannot accept connections: %s; trying again in a second", strerror(complaint->error));
-  VALUE pair = rb_assoc_new(complaint->acceptor->handler, message);
-  return gyre_spawn(complaint->acceptor->scheduler, complain, pair, Qnil);
-}
+static VALUE start_complaint(VALUE self) { return gyre_spawn(acceptor_get(self)->scheduler, complain, self, Qnil); }
 
 /* Logs in another fiber, as a log may wait. */
 static void accepting_paused(struct gyre_acceptor *net, int error) {
-  struct complaint complaint = {acceptor_of(net), error};
+  struct gyre_http_acceptor *acceptor = acceptor_of(net);
   int state = 0;
-  rb_protect(start_complaint, (VALUE)&complaint, &state);
+  acceptor->paused_error = error;
+  rb_protect(start_complaint, acceptor->self, &state);
   if (state) rb_set_errinfo(Qnil); /* no fiber could be made */
 }
 

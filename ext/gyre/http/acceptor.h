@@ -3,8 +3,8 @@
 #pragma once
 
 #include "fiber/scheduler.h"
+#include "http/admission.h"
 #include "http/buffer.h"
-#include "http/capacity.h"
 #include "http/connection.h"
 #include "http/limits.h"
 #include "http/statistics.h"
@@ -40,6 +40,7 @@ struct gyre_http_acceptor {
   struct gyre_http_limits limits;
   struct gyre_http_capacity capacity;
   struct gyre_list connections;
+  int paused_error; /* of accept */
   bool draining;
   bool cancel_when_gone; /* cancels requests of departed clients */
   void *scratch;         /* for HTTP/1; valid until the next call on a connection */

@@ -35,8 +35,8 @@
 #define FILE_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 
 struct open_file {
-  int fd; /* -1 after the close */
-  VALUE io;
+  int fd;   /* -1 after the close */
+  VALUE io; /* or 0 */
   int64_t size, modified_ns;
 };
 
@@ -145,7 +145,7 @@ static void open_file_mark(void *opaque) { rb_gc_mark(((struct open_file *)opaqu
 
 static void open_file_free(void *opaque) {
   struct open_file *file = opaque;
-  if (file->fd >= 0 && NIL_P(file->io)) close(file->fd);
+  if (file->fd >= 0 && !file->io) close(file->fd);
   xfree(file);
 }
 
@@ -157,7 +157,7 @@ static struct open_file *get_open(VALUE self) {
   struct open_file *file = get(self);
   if (file->fd < 0) rb_raise(rb_eIOError, "closed file");
   /* Raises if the app closed the IO, whose number may be another file's. */
-  if (!NIL_P(file->io)) (void)rb_io_descriptor(file->io);
+  if (file->io) (void)rb_io_descriptor(file->io);
   return file;
 }
 
@@ -181,7 +181,6 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
   struct open_file *file;
   VALUE self = TypedData_Make_Struct(class, struct open_file, &open_file_type, file);
   file->fd = -1;
-  file->io = Qnil;
   for (;;) {
     opening.folder = rb_io_descriptor(rb_io_get_io(folder));
     if (!opening.wait) {
@@ -213,16 +212,14 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
 /* Wraps the app's File, which the app closes. */
 static VALUE open_file_of(VALUE class, VALUE io) {
   struct open_file *file;
-  VALUE self = TypedData_Make_Struct(class, struct open_file, &open_file_type, file);
-  file->fd = -1;
-  file->io = Qnil;
-  io = rb_io_get_io(io);
   struct stat status;
+  io = rb_io_get_io(io);
   int fd = rb_io_descriptor(io);
   if (fstat(fd, &status) < 0) rb_sys_fail("fstat");
-  take_status(file, &status);
+  VALUE self = TypedData_Make_Struct(class, struct open_file, &open_file_type, file);
   file->fd = fd;
   RB_OBJ_WRITE(self, &file->io, io);
+  take_status(file, &status);
   return self;
 }
 
@@ -234,7 +231,7 @@ static VALUE open_file_close(VALUE self) {
   int fd = file->fd;
   file->fd = -1;
   if (fd < 0) return Qnil;
-  if (NIL_P(file->io)) {
+  if (!file->io) {
     close(fd);
   } else {
     rb_funcall(file->io, rb_intern("close"), 0);
@@ -245,7 +242,7 @@ static VALUE open_file_close(VALUE self) {
 /* Returns an IO for Exchange#write_file, which owns the descriptor. */
 static VALUE open_file_to_io(VALUE self) {
   struct open_file *file = get_open(self);
-  if (NIL_P(file->io)) {
+  if (!file->io) {
     VALUE io = rb_funcall(rb_cFile, rb_intern("for_fd"), 2, INT2NUM(file->fd), rb_str_new_cstr("rb"));
     RB_OBJ_WRITE(self, &file->io, io);
   }

@@ -52,9 +52,6 @@ void gyre_init_http2_connection(void);
 struct gyre_http_connection *gyre_http2_tunnel_open(struct gyre_http_exchange *exchange);
 /* Continues after its handler. False if the connection had ended and is freed. */
 bool gyre_http2_tunnel_begin(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
-/* Sends a head. Returns 0 or -errno. */
-int gyre_http2_tunnel_respond(struct gyre_http_connection *connection, int status, const char *lines, size_t length);
 extern const struct gyre_http_inner gyre_http2_tunnel;
-
-/* hijack.c: returns a socket for the app. */
+/* Returns a socket for the app. */
 VALUE gyre_http2_hijack(VALUE self);

@@ -7,7 +7,7 @@
  *   bytes ◄─ send ──── output of each stream ◄─ respond, write, finish */
 #pragma once
 
-#include "http/capacity.h"
+#include "http/admission.h"
 #include "http/limits.h"
 #include "loop/list.h"
 #include "net/transport.h"
