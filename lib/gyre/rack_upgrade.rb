@@ -34,9 +34,10 @@ module Gyre
 
       response[2].close if response[2].respond_to?(:close)
       headers = response[1].reject { |name, _| name.match?(/\Acontent-/i) }
-      return events(env, handler, headers) if kind == :sse
+      callbacks = Callbacks.new(handler, env)
+      return SSE.respond(env, callbacks, wants: WebSocket::Session.wants(callbacks), headers: headers) if kind == :sse
 
-      status, more, body = WebSocket.open(env, Callbacks.new(handler, env), **@options)
+      status, more, body = WebSocket.open(env, callbacks, **@options)
       [status, headers.merge(more), body]
     end
 
@@ -46,11 +47,6 @@ module Gyre
       return :websocket if WebSocket.requested?(env)
 
       :sse if env["REQUEST_METHOD"] == "GET" && env["HTTP_ACCEPT"].to_s.start_with?("text/event-stream")
-    end
-
-    def events(env, handler, headers)
-      callbacks = Callbacks.new(handler, env)
-      SSE.respond(env, callbacks, wants: WebSocket::Session.wants(callbacks), headers: headers)
     end
 
     # Calls the app's handler.

@@ -93,7 +93,7 @@ module Gyre
         coding = H1::OwnChunks.coding(@headers, @status, @env["SERVER_PROTOCOL"])
         @headers.delete("transfer-encoding") # else the framing is the server's
         if coding then write_chunks(H1::OwnChunks.new(coding, @body), coding)
-        elsif @body.is_a?(Files::Body) then write_download(@body)
+        elsif @body.is_a?(Files::Body) then write_body(@body)
         elsif @body.respond_to?(:to_ary) then write_array(@body.to_ary)
         elsif @body.respond_to?(:each)
           write_file(file_path) || write_each
@@ -172,14 +172,10 @@ module Gyre
         nil
       end
 
-      # Runs no app code, so that a slow client may take any time.
-      def write_download(body)
-        @exchange.leave_place
-        write_body(body)
-      end
-
-      # A file truncated meanwhile yields too few bytes.
+      # Runs no app code, so that a slow client may take any time. A file truncated meanwhile yields
+      # too few bytes.
       def write_body(body)
+        @exchange.leave_place
         raise RequestError.new("too many files are being sent", 503) unless @exchange.hold_file
 
         return finish unless start(body.bytesize)

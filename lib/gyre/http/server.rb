@@ -71,9 +71,11 @@ module Gyre
 
       # Never closes `listeners`. `access_log` gets (env, status, body bytes, seconds) after each
       # request; env of a refused head is incomplete. `tls` and `proxy_protocol` ("v1", "v2", "any")
-      # may name listeners; `proxies` are the peers allowed there.
+      # may name listeners; `proxies` are the peers allowed there. A GET or
+      # HEAD of a path for which `exempt` returns true needs no place.
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, env: {},
-                     tls: nil, proxy_protocol: {}, proxies: [], early_hints: false, **options)
+                     tls: nil, proxy_protocol: {}, proxies: [], early_hints: false, cancel_when_client_gone: false, exempt: nil,
+                     extended_connect: false)
         Loop.require_native("the HTTP server")
         @open_responses = OpenResponses.new
         access_log = access_log.method(:log) if access_log.respond_to?(:log)
@@ -84,7 +86,8 @@ module Gyre
         template = Env.template(early_hints: early_hints, extra: env)
         @acceptor = NativeAcceptor.new(@listeners.map(&:to_io), @service, limits, template, @contexts)
         expect_proxies(proxy_protocol, proxies)
-        configure(**options)
+        shared = @listeners.any? { |listener| listener.respond_to?(:adopted?) && listener.adopted? }
+        @acceptor.configure(shared, cancel_when_client_gone, extended_connect, exempt)
       end
 
       # Accepts connections on this thread's loop. Raises RuntimeError without a native scheduler or
@@ -131,12 +134,6 @@ module Gyre
       end
 
       private
-
-      # A GET or HEAD of a path for which `exempt` returns true needs no place.
-      def configure(cancel_when_client_gone: false, exempt: nil, extended_connect: false)
-        shared = @listeners.any? { |listener| listener.respond_to?(:adopted?) && listener.adopted? }
-        @acceptor.configure(shared, cancel_when_client_gone, extended_connect, exempt)
-      end
 
       def contexts(tls)
         contexts = @listeners.map { |listener| TLS.context(tls.is_a?(Hash) ? tls[listener] : tls, server: true) }

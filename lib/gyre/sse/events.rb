@@ -16,12 +16,6 @@ module Gyre
       # @return [String, nil] the id of the last event that the page has seen, as it connects again
       attr_reader :last_event_id
 
-      # Comments follow after half of the idle time.
-      # @api private
-      def self.limits(heartbeat_s)
-        Limits.new(idle_timeout_s: 2 * heartbeat_s, close_timeout_s: nil, backlog_bytes_limit: BACKLOG_BYTES_LIMIT)
-      end
-
       # @api private
       def self.begin(exchange, session, wants, limits, last_event_id)
         events = take_over(exchange, session, wants, limits, nil, nil, true)

@@ -53,8 +53,6 @@ module Gyre
 
         # In the order of RFC 9110, section 13.2.2. Costs four look-ups without conditions.
         def precondition(env, headers)
-          return if CONDITIONS.none? { |name| env.key?(name) }
-
           if (match = env["HTTP_IF_MATCH"])
             return 412 unless match.strip == "*" || (tags(match).include?(headers["etag"]) && !headers["etag"].start_with?("W/"))
           elsif (since = date(env["HTTP_IF_UNMODIFIED_SINCE"])) && (modified = date(headers["last-modified"]))
