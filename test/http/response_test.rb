@@ -69,7 +69,7 @@ class HTTPResponseTest < Minitest::Test
     path = __FILE__
     body.define_singleton_method(:to_path) { path }
     size = File.size(__FILE__)
-    assert_equal [[:write_head, 200, {}, size], [:write_file, __FILE__, 0, size], [:finish_body]], deliver(body)
+    assert_equal [[:leave_place], [:write_head, 200, {}, size], [:write_file, __FILE__, 0, size], [:finish_body]], deliver(body)
     assert_includes deliver(body, headers: { "content-length" => "1" }), [:write_body, "x"]
     path = "/does/not/exist"
     assert_includes deliver(body), [:write_body, "x"]

@@ -118,7 +118,9 @@ static void quit_listening(struct gyre_http_acceptor *acceptor) {
   gyre_acceptor_stop(&acceptor->net);
 }
 
-static void close_connections(struct gyre_http_acceptor *acceptor) {
+static void close_all(struct gyre_http_acceptor *acceptor) {
+  quit_listening(acceptor);
+  acceptor->draining = true;
   while (!gyre_list_empty(&acceptor->connections))
     gyre_http_connection_end(GYRE_CONTAINER(acceptor->connections.next, struct gyre_http_connection, node), false);
   gyre_admission_stop(&acceptor->capacity.admission);
@@ -126,9 +128,7 @@ static void close_connections(struct gyre_http_acceptor *acceptor) {
 
 static void closing(struct gyre_client *client) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http_acceptor, client);
-  quit_listening(acceptor);
-  acceptor->draining = true;
-  close_connections(acceptor);
+  close_all(acceptor);
   if (end_waits(acceptor)) rb_set_errinfo(Qnil);
 }
 
@@ -405,10 +405,9 @@ void gyre_http_acceptor_settle(struct gyre_http_acceptor *acceptor) {
 
 static VALUE acceptor_close(VALUE self) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
-  quit_listening(acceptor);
-  acceptor->draining = true;
-  if (!acceptor->scheduler || acceptor->scheduler->closed) return self;
-  close_connections(acceptor);
+  bool open = acceptor->scheduler && !acceptor->scheduler->closed;
+  close_all(acceptor);
+  if (!open) return self;
   int state = leave_scheduler(acceptor);
   if (state) rb_jump_tag(state);
   return self;

@@ -4,8 +4,7 @@
 static VALUE initialize; /* Exception's own */
 
 VALUE gyre_http_error(const char *name, int status, const char *message) {
-  VALUE http = rb_const_get(gyre_mGyre, rb_intern("HTTP"));
-  VALUE class = rb_const_get(http, rb_intern(name));
+  VALUE class = rb_const_get(rb_path2class("Gyre::HTTP"), rb_intern(name));
   VALUE arguments[] = {rb_str_new_cstr(message), INT2NUM(status)};
   return rb_class_new_instance(status ? 2 : 1, arguments, class);
 }
@@ -31,8 +30,6 @@ struct gyre_interrupt *gyre_http_cancel(struct gyre_scheduler *scheduler, VALUE 
   rb_set_errinfo(Qnil);
   return NULL;
 }
-
-void gyre_http_request_is_over(void) { rb_raise(rb_eIOError, "this request is over"); }
 
 void gyre_init_http_error(void) {
   initialize = gyre_kept(rb_funcall(rb_eException, rb_intern("instance_method"), 1, ID2SYM(rb_intern("initialize"))));

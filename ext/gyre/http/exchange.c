@@ -123,28 +123,6 @@ void gyre_http_exchange_wake_reader(struct gyre_http_exchange *exchange) {
   gyre_wake(exchange->connection->acceptor->scheduler, &reader->wait.parked);
 }
 
-/* Returns a Gyre::Promise of true (the client has left) or false (the request has ended); nil after
- * the request's end. */
-VALUE gyre_http_exchange_client_gone(VALUE self) {
-  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) return Qnil;
-  VALUE promise = exchange->departure.promise;
-  if (NIL_P(promise)) {
-    promise = rb_class_new_instance(0, NULL, rb_path2class("Gyre::Promise"));
-    if (!(exchange = gyre_http_exchange_get(self))) return Qnil;
-    exchange->departure.promise = promise;
-    if (exchange->connection->hung_up || exchange->connection->state == GYRE_HTTP_CLOSED ||
-        gyre_http_exchange_is_over(exchange))
-      gyre_http_exchange_peer_ended(exchange);
-  }
-  if (exchange->departure.seen && !exchange->departure.told) {
-    gyre_list_remove(&exchange->departure.node);
-    exchange->departure.told = true;
-    gyre_http_exchange_settle((struct gyre_http_promise){promise, Qtrue});
-  }
-  return promise;
-}
-
 /* Open-ended responses (upgrades, hijacked sockets) have no duration. */
 void gyre_http_exchange_measure(struct gyre_http_exchange *exchange) {
   if (exchange->measured) return;
@@ -224,19 +202,6 @@ void gyre_http_exchange_free(struct gyre_http_exchange *exchange) {
   } else {
     free(exchange);
   }
-}
-
-/* --- calls from other threads (lib/gyre/http/thread_calls.rb) --- */
-
-bool gyre_http_exchange_is_outside(VALUE self) {
-  const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  return exchange && gyre_thread_is_foreign(exchange->connection->acceptor->scheduler);
-}
-
-VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, const VALUE *arguments) {
-  VALUE thread_calls = gyre_http_exchange_get(self)->connection->acceptor->thread_calls.object;
-  return rb_funcall(thread_calls, rb_intern("call"), 3, self, ID2SYM(rb_intern(method)),
-                    rb_ary_new_from_values(count, arguments));
 }
 
 void gyre_http_exchange_reserve(const struct gyre_http_exchange_operations *operations) {

@@ -144,7 +144,6 @@ void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange);
 /* Wakes the fiber waiting for the request's body. */
 void gyre_http_exchange_wake_reader(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange);
-VALUE gyre_http_exchange_client_gone(VALUE self);
 
 /* Promises a client's departure: true or false. */
 struct gyre_http_promise {
@@ -179,10 +178,6 @@ static inline bool gyre_http_exchange_is_hijacked(const struct gyre_http_exchang
 static inline bool gyre_http_exchange_holds_place(const struct gyre_http_exchange *exchange) {
   return exchange->placed && exchange->connection->acceptor->capacity.admission.running_limit;
 }
-/* True if this thread must not touch the exchange; then a fiber of the loop's thread runs the
- * method. */
-bool gyre_http_exchange_is_outside(VALUE self);
-VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, const VALUE *arguments);
 
 /* handler.c: true if the request runs now and has its place. */
 bool gyre_http_is_exempt(struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request);
@@ -232,4 +227,3 @@ VALUE gyre_http_error(const char *name, int status, const char *message);
  * Returns NULL without memory. */
 struct gyre_interrupt *gyre_http_cancel(struct gyre_scheduler *scheduler, VALUE fiber, const char *class,
                                         const char *message);
-NORETURN(void gyre_http_request_is_over(void));

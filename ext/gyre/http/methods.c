@@ -6,6 +6,22 @@
 #include <errno.h>
 #include <ruby/io.h>
 
+NORETURN(static void request_is_over(void));
+static void request_is_over(void) { rb_raise(rb_eIOError, "this request is over"); }
+
+/* True if this thread must not touch the exchange; then a fiber of the loop's thread runs the
+ * method (lib/gyre/http/thread_calls.rb). */
+static bool is_outside(VALUE self) {
+  const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  return exchange && gyre_thread_is_foreign(exchange->connection->acceptor->scheduler);
+}
+
+static VALUE hand_over(VALUE self, const char *method, int count, const VALUE *arguments) {
+  VALUE thread_calls = gyre_http_exchange_get(self)->connection->acceptor->thread_calls.object;
+  return rb_funcall(thread_calls, rb_intern("call"), 3, self, ID2SYM(rb_intern(method)),
+                    rb_ary_new_from_values(count, arguments));
+}
+
 static VALUE input_wait_ensure(VALUE argument) {
   struct gyre_http_reader *input = (struct gyre_http_reader *)argument;
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(input->self);
@@ -59,7 +75,7 @@ void gyre_http_request_fail(struct gyre_http_exchange *exchange, int status, con
 
 void gyre_http_request_cut(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) gyre_http_request_is_over();
+  if (!exchange) request_is_over();
   if (exchange->operations->alone) {
     exchange->connection->keep_alive = false;
     exchange->connection->hung_up = true;
@@ -76,7 +92,7 @@ struct gyre_http_exchange *gyre_http_request_reading(VALUE self) {
 }
 
 static VALUE exchange_read_body(VALUE self, VALUE most) {
-  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "read_body", 1, &most);
+  if (is_outside(self)) return hand_over(self, "read_body", 1, &most);
   long length = NUM2LONG(most);
   if (length <= 0) rb_raise(rb_eArgError, "cannot read %ld bytes", length);
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
@@ -123,8 +139,7 @@ static void send_whole(VALUE self, struct gyre_http_response_head *head, VALUE b
 }
 
 static VALUE exchange_write_response(VALUE self, VALUE status, VALUE headers, VALUE body) {
-  if (gyre_http_exchange_is_outside(self))
-    return gyre_http_exchange_hand_over(self, "write_response", 3, (VALUE[]){status, headers, body});
+  if (is_outside(self)) return hand_over(self, "write_response", 3, (VALUE[]){status, headers, body});
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   struct gyre_http_response_head head;
   if (!gyre_http_response_head_whole(&head, exchange, status, headers, body)) return Qfalse;
@@ -150,8 +165,7 @@ static void app_fields(struct gyre_http_response_head *head, VALUE headers) {
 /* HTTP/2's :close means :chunked, and :raw a stream in both directions (RFC 9113, section 8.5; RFC
  * 8441). */
 static VALUE exchange_write_head(VALUE self, VALUE status, VALUE headers, VALUE given) {
-  if (gyre_http_exchange_is_outside(self))
-    return gyre_http_exchange_hand_over(self, "write_head", 3, (VALUE[]){status, headers, given});
+  if (is_outside(self)) return hand_over(self, "write_head", 3, (VALUE[]){status, headers, given});
   int code = NUM2INT(status);
   uint64_t length = NIL_P(given) || RB_SYMBOL_P(given) ? 0 : NUM2ULL(given);
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
@@ -191,13 +205,12 @@ bool gyre_http_response_interim(struct gyre_http_exchange *exchange, int status,
 }
 
 static VALUE exchange_write_interim(VALUE self, VALUE status, VALUE headers) {
-  if (gyre_http_exchange_is_outside(self))
-    return gyre_http_exchange_hand_over(self, "write_interim", 2, (VALUE[]){status, headers});
+  if (is_outside(self)) return hand_over(self, "write_interim", 2, (VALUE[]){status, headers});
   int code = NUM2INT(status);
   if (code < 100 || code > 199 || code == 101) rb_raise(rb_eArgError, "status %d is no interim one", code);
   Check_Type(headers, T_HASH);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) gyre_http_request_is_over();
+  if (!exchange) request_is_over();
   if (!gyre_http_exchange_open(self) || gyre_http_exchange_is_over(exchange)) return Qfalse;
   return gyre_http_response_interim(exchange, code, headers) ? Qtrue : Qfalse;
 }
@@ -205,13 +218,13 @@ static VALUE exchange_write_interim(VALUE self, VALUE status, VALUE headers) {
 /* Checked when they are sent. */
 static VALUE exchange_set_trailer(VALUE self, VALUE name, VALUE value) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) gyre_http_request_is_over();
+  if (!exchange) request_is_over();
   if (NIL_P(exchange->response_trailers)) exchange->response_trailers = rb_hash_new();
   return rb_hash_aset(exchange->response_trailers, name, value);
 }
 
 static VALUE exchange_write_body(VALUE self, VALUE string) {
-  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "write_body", 1, &string);
+  if (is_outside(self)) return hand_over(self, "write_body", 1, &string);
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   Check_Type(string, T_STRING);
   gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a fast client need not wait */
@@ -224,7 +237,7 @@ static VALUE exchange_write_body(VALUE self, VALUE string) {
 }
 
 static VALUE exchange_finish_body(VALUE self) {
-  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "finish_body", 0, NULL);
+  if (is_outside(self)) return hand_over(self, "finish_body", 0, NULL);
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   gyre_http_exchange_end_limit(exchange);
   if (exchange->response.framing != GYRE_HTTP_NO_BODY) exchange->operations->finish_body(self);
@@ -232,8 +245,7 @@ static VALUE exchange_finish_body(VALUE self) {
 }
 
 static VALUE exchange_write_file(VALUE self, VALUE io, VALUE from, VALUE size) {
-  if (gyre_http_exchange_is_outside(self))
-    return gyre_http_exchange_hand_over(self, "write_file", 3, (VALUE[]){io, from, size});
+  if (is_outside(self)) return hand_over(self, "write_file", 3, (VALUE[]){io, from, size});
   int64_t offset = NUM2OFFT(from);
   uint64_t length = NUM2ULL(size);
   io = rb_io_get_io(io);
@@ -277,15 +289,15 @@ static VALUE exchange_next_request(VALUE self) {
 }
 
 static VALUE exchange_hijack(VALUE self) {
-  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "hijack", 0, NULL);
+  if (is_outside(self)) return hand_over(self, "hijack", 0, NULL);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) gyre_http_request_is_over();
+  if (!exchange) request_is_over();
   if (!gyre_http_exchange_open(self)) rb_raise(rb_eIOError, "the connection is over and cannot be hijacked");
   return exchange->operations->hijack(exchange);
 }
 
 static VALUE end(VALUE self, const char *method, bool reset) {
-  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, method, 0, NULL);
+  if (is_outside(self)) return hand_over(self, method, 0, NULL);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (exchange) exchange->operations->close(exchange, reset);
   return Qnil;
@@ -295,7 +307,7 @@ static VALUE exchange_close(VALUE self) { return end(self, "close", false); }
 static VALUE exchange_reset(VALUE self) { return end(self, "reset", true); }
 
 static VALUE exchange_leave_place(VALUE self) {
-  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "leave_place", 0, NULL);
+  if (is_outside(self)) return hand_over(self, "leave_place", 0, NULL);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (exchange) gyre_http_exchange_leave_place(exchange);
   return Qnil;
@@ -303,9 +315,9 @@ static VALUE exchange_leave_place(VALUE self) {
 
 /* Counts the file until the request's end: a slow client delays its close. */
 static VALUE exchange_hold_file(VALUE self) {
-  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "hold_file", 0, NULL);
+  if (is_outside(self)) return hand_over(self, "hold_file", 0, NULL);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) gyre_http_request_is_over();
+  if (!exchange) request_is_over();
   struct gyre_http_budget *files = &exchange->connection->acceptor->capacity.files;
   gyre_http_budget_hold(files, &exchange->response.files_counted, 1);
   if (!gyre_http_budget_is_over(files)) return Qtrue;
@@ -315,8 +327,30 @@ static VALUE exchange_hold_file(VALUE self) {
 
 static VALUE exchange_trailers(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) gyre_http_request_is_over();
+  if (!exchange) request_is_over();
   return NIL_P(exchange->trailers) ? rb_hash_new() : exchange->trailers;
+}
+
+/* Returns a Gyre::Promise of true (the client has left) or false (the request has ended); nil after
+ * the request's end. */
+static VALUE exchange_client_gone(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange) return Qnil;
+  VALUE promise = exchange->departure.promise;
+  if (NIL_P(promise)) {
+    promise = rb_class_new_instance(0, NULL, rb_path2class("Gyre::Promise"));
+    if (!(exchange = gyre_http_exchange_get(self))) return Qnil;
+    exchange->departure.promise = promise;
+    if (exchange->connection->hung_up || exchange->connection->state == GYRE_HTTP_CLOSED ||
+        gyre_http_exchange_is_over(exchange))
+      gyre_http_exchange_peer_ended(exchange);
+  }
+  if (exchange->departure.seen && !exchange->departure.told) {
+    gyre_list_remove(&exchange->departure.node);
+    exchange->departure.told = true;
+    gyre_http_exchange_settle((struct gyre_http_promise){promise, Qtrue});
+  }
+  return promise;
 }
 
 #define QUESTION(name, expression)                                                                                     \
@@ -355,7 +389,7 @@ VALUE gyre_http_define_exchange(const char *version, const struct gyre_http_exch
   rb_define_method(class, "reset", exchange_reset, 0);
   rb_define_method(class, "leave_place", exchange_leave_place, 0);
   rb_define_method(class, "hold_file", exchange_hold_file, 0);
-  rb_define_method(class, "client_gone", gyre_http_exchange_client_gone, 0);
+  rb_define_method(class, "client_gone", exchange_client_gone, 0);
   rb_define_method(class, "head_sent?", exchange_head_sent_p, 0);
   rb_define_method(class, "expects_continue?", exchange_expects_continue_p, 0);
   rb_define_method(class, "head_only?", exchange_head_only_p, 0);

@@ -50,27 +50,18 @@ static int add_field(VALUE key, VALUE value, VALUE argument) {
     return ST_STOP;
   }
 
-  switch (length) {
-  case 4: fields->has_date |= IS("date"); break;
-  case 10:
-    if (IS("connection")) {
-      fields->closing |= names_close(value);
-      if (!fields->own_framing) return ST_CONTINUE;
-    }
-    break;
-  case 14:
-    if (IS("content-length")) {
-      fields->announced = value;
-      if (!fields->own_framing) return ST_CONTINUE;
-    }
-    break;
-  case 17:
-    if (IS("transfer-encoding")) {
-      fields->declined = true;
-      if (!fields->own_framing) return fields->strict ? ST_STOP : ST_CONTINUE;
-    }
-    break;
-  default: break;
+  fields->has_date |= IS("date");
+  if (IS("connection")) {
+    fields->closing |= names_close(value);
+    if (!fields->own_framing) return ST_CONTINUE;
+  }
+  if (IS("content-length")) {
+    fields->announced = value;
+    if (!fields->own_framing) return ST_CONTINUE;
+  }
+  if (IS("transfer-encoding")) {
+    fields->declined = true;
+    if (!fields->own_framing) return fields->strict ? ST_STOP : ST_CONTINUE;
   }
   if (length > 5 && gyre_http_same_name(name, 5, "rack.", 5)) {
     if (IS("rack.hijack") || IS("rack.protocol")) fields->declined = true;

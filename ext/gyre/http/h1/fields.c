@@ -22,7 +22,6 @@ static uint16_t known_name(const char *name, size_t length) {
   case 6: return SAME_WORD(name, length, "expect") ? GYRE_HTTP_FIELD_EXPECT : GYRE_HTTP_FIELD_OTHER;
   case 7: return SAME_WORD(name, length, "upgrade") ? GYRE_HTTP_FIELD_UPGRADE : GYRE_HTTP_FIELD_OTHER;
   case 10: return SAME_WORD(name, length, "connection") ? GYRE_HTTP_FIELD_CONNECTION : GYRE_HTTP_FIELD_OTHER;
-  case 12: return SAME_WORD(name, length, "content-type") ? GYRE_HTTP_FIELD_CONTENT_TYPE : GYRE_HTTP_FIELD_OTHER;
   case 14: return SAME_WORD(name, length, "content-length") ? GYRE_HTTP_FIELD_CONTENT_LENGTH : GYRE_HTTP_FIELD_OTHER;
   case 17:
     return SAME_WORD(name, length, "transfer-encoding") ? GYRE_HTTP_FIELD_TRANSFER_ENCODING : GYRE_HTTP_FIELD_OTHER;

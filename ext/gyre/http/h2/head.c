@@ -31,22 +31,28 @@ static struct gyre_http_slice keep(struct gyre_http2_block *block, const uint8_t
   return slice;
 }
 
-/* Returns 0, -ENOMEM, or -E2BIG for too many fields. */
-static int add_field(struct gyre_http2_block *block, uint16_t most, const uint8_t *name, size_t name_length,
-                     const uint8_t *value, size_t value_length) {
-  if (block->count >= most) return -E2BIG;
+static const char no_memory[] = "no memory for this request";
+
+/* Adds a field, counted as a line of HTTP/1. Returns a refusal's reason, or NULL. */
+static const char *add_field(struct gyre_http2_block *block, uint32_t bytes_most, uint16_t most, const uint8_t *name,
+                             size_t name_length, const uint8_t *value, size_t value_length) {
+  size_t line = name_length + value_length + 4;
+  if (name_length > GYRE_HTTP_NAME_BYTES_LIMIT) return "a header's name that is too long";
+  if (line > bytes_most || block->bytes > bytes_most - line) return "header fields that are too long in all";
+  if (block->count >= most) return "too many header fields";
   if (block->count == block->capacity) {
     uint32_t capacity = block->capacity ? block->capacity * 2u : FIELDS_FIRST;
     if (capacity > most) capacity = most;
     struct gyre_http_field *fields = realloc(block->fields, capacity * sizeof(*fields));
-    if (!fields) return -ENOMEM;
+    if (!fields) return no_memory;
     block->fields = fields;
     block->capacity = (uint16_t)capacity;
   }
   struct gyre_http_slice kept = keep(block, name, name_length);
-  if (!kept.length) return -ENOMEM;
+  if (!kept.length) return no_memory;
   struct gyre_http_slice kept_value = keep(block, value, value_length);
-  if (value_length && !kept_value.length) return -ENOMEM;
+  if (value_length && !kept_value.length) return no_memory;
+  block->bytes += (uint32_t)line;
   block->fields[block->count++] = (struct gyre_http_field){
       .name = kept.offset,
       .name_length = (uint16_t)name_length,
@@ -54,7 +60,7 @@ static int add_field(struct gyre_http2_block *block, uint16_t most, const uint8_
       .value_length = (uint32_t)value_length,
       .flags = memchr(name, '_', name_length) ? GYRE_HTTP_FIELD_UNDERSCORE : 0,
   };
-  return 0;
+  return NULL;
 }
 
 static bool is_name(const uint8_t *name, size_t length, const char *wanted) {
@@ -75,42 +81,25 @@ static void take_pseudo(struct gyre_http2_stream *stream, const uint8_t *name, s
     refuse(stream, 414, "a request target that is too long");
   } else {
     *place = keep(&stream->block, value, value_length);
-    if (value_length && !place->length) refuse(stream, 503, "no memory for this request");
+    if (value_length && !place->length) refuse(stream, 503, no_memory);
   }
 }
 
 static void take_field(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,
                        size_t value_length) {
   const struct gyre_http_head_limits *limits = &stream->session->limits->head;
-  struct gyre_http2_block *block = &stream->block;
-  size_t line = length + value_length + 4;
   if (stream->head.status) return;
-  if (length > GYRE_HTTP_NAME_BYTES_LIMIT) {
-    refuse(stream, 431, "a header's name that is too long");
-  } else if (line > limits->header_bytes || block->bytes > limits->header_bytes - line) {
-    refuse(stream, 431, "header fields that are too long in all");
-  } else {
-    int error = add_field(block, limits->header_count, name, length, value, value_length);
-    if (error == -E2BIG) refuse(stream, 431, "too many header fields");
-    if (error == -ENOMEM) refuse(stream, 503, "no memory for this request");
-    block->bytes += (uint32_t)line;
-  }
+  const char *reason =
+      add_field(&stream->block, limits->header_bytes, limits->header_count, name, length, value, value_length);
+  if (reason) refuse(stream, reason == no_memory ? 503 : 431, reason);
 }
 
 static void take_trailer(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,
                          size_t value_length) {
   const struct gyre_http2_limits *limits = stream->session->limits;
-  struct gyre_http2_block *block = &stream->trailers;
-  size_t line = length + value_length + 4;
-  if (stream->in.discards || stream->trailers_wrong) return;
-  bool left_out = gyre_http_is_no_trailer((const char *)name, length);
-  if (length > GYRE_HTTP_NAME_BYTES_LIMIT || line > limits->trailer_bytes ||
-      block->bytes > limits->trailer_bytes - line ||
-      (!left_out && add_field(block, limits->head.header_count, name, length, value, value_length) < 0)) {
-    stream->trailers_wrong = true;
-    return;
-  }
-  block->bytes += (uint32_t)line;
+  if (stream->in.discards || gyre_http_is_no_trailer((const char *)name, length)) return;
+  stream->trailers_wrong |= add_field(&stream->trailers, limits->trailer_bytes, limits->head.header_count, name, length,
+                                      value, value_length) != NULL;
 }
 
 /* :authority and Host must be equal (RFC 9113, section 8.3.1); env has it as Host. */
@@ -134,8 +123,9 @@ static int take_authority(struct gyre_http2_stream *stream, int host) {
   char text[256 + 1];
   if (named.length >= sizeof(text)) return refuse(stream, 400, "an authority that is too long");
   memcpy(text, bytes + named.offset, named.length); /* the block may move */
-  int error = add_field(block, UINT16_MAX, (const uint8_t *)"host", 4, (const uint8_t *)text, named.length);
-  return error < 0 ? refuse(stream, 503, "no memory for this request") : 0;
+  const char *reason =
+      add_field(block, UINT32_MAX, UINT16_MAX, (const uint8_t *)"host", 4, (const uint8_t *)text, named.length);
+  return reason ? refuse(stream, 503, reason) : 0;
 }
 
 static int take_target(struct gyre_http2_stream *stream) {
