@@ -25,7 +25,7 @@ module HTTPVerdicts
     FORMS = %i[origin absolute authority asterisk].freeze
     METHODS = [nil, "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"].freeze
     # In the order of enum gyre_http1_field_flag.
-    NAMES = [nil, "host", "connection", "content-length", "content-type", "transfer-encoding", "expect", "upgrade"].freeze
+    NAMES = [nil, "host", "connection", "content-length", "transfer-encoding", "expect", "upgrade"].freeze
     # Of longer input only some splits are tried.
     EVERY_SPLIT_BYTES = 300
 
