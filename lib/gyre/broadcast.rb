@@ -142,7 +142,7 @@ module Gyre
           message.frame if attached || subscribers.any?(WebSocket)
           message.event_at(nil) if kept || (!message.text? && subscribers.any?(SSE::Events))
           place = relay(topic, data, options) if kept || attached
-          next deliver(message, subscribers) unless kept
+          next WebSocket.deliver_all(message, subscribers, elsewhere = []) + hand_out(message, elsewhere) unless kept
 
           @history.add(topic, message, *place)
           hand_out(message, subscribers)
@@ -215,12 +215,6 @@ module Gyre
       end
 
       def subscribers(topic) = @lock.synchronize { @topics[topic]&.keys } || []
-
-      # Returns the number of subscribers that accept it.
-      def deliver(message, subscribers)
-        reached = WebSocket.deliver_all(message, subscribers, elsewhere = [])
-        reached + hand_out(message, elsewhere)
-      end
 
       def hand_out(message, subscribers) = in_their_threads(subscribers) { |some| WebSocket.deliver_all(message, some, []) }
 

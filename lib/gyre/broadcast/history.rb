@@ -99,12 +99,10 @@ module Gyre
 
       def any? = @topics.any?
 
-      def keeps?(topic) = @topics.key?(topic)
-
       # Yields whether the topic is kept. Calls for kept topics run one at a time: streams get
       # messages in order.
       def ordered(topic)
-        keeps?(topic) ? synchronize { yield true } : yield(false)
+        @topics.key?(topic) ? synchronize { yield true } : yield(false)
       end
 
       def synchronize

@@ -42,9 +42,9 @@ static int refuse_value(struct gyre_http_head *head, char byte) {
   return gyre_http1_refuse(head, 400, "a control byte in a header's value");
 }
 
-/* Stops at the input's end or at the limit. */
-static int stop_at(struct gyre_http_head *head, const char *bytes, const char *p, bool limited,
-                   enum gyre_http1_phase phase) {
+int gyre_http1_stop_at(struct gyre_http_head *head, const char *bytes, const char *p, bool limited,
+                       enum gyre_http1_phase phase) {
+  if (limited && phase < PHASE_FIELD) return gyre_http1_refuse(head, 414, "a request line that is too long");
   if (limited) return gyre_http1_refuse(head, 431, "header lines that are too long in all");
   head->position = (uint32_t)(p - bytes);
   head->phase = (uint8_t)phase;
@@ -69,9 +69,9 @@ int gyre_http1_fields_parse(struct gyre_http_head *head, const char *bytes, size
   bool underscore;
 
 #define NEED(phase)                                                                                                    \
-  if (p == stop) return stop_at(head, bytes, p, limited, phase)
+  if (p == stop) return gyre_http1_stop_at(head, bytes, p, limited, phase)
 
-  if (p > stop) return stop_at(head, bytes, p, limited, PHASE_FIELD); /* limits have shrunk meanwhile */
+  if (p > stop) return gyre_http1_stop_at(head, bytes, p, limited, PHASE_FIELD); /* limits have shrunk meanwhile */
   switch ((enum gyre_http1_phase)head->phase) {
   case PHASE_NAME: goto name;
   case PHASE_VALUE_START: goto value_start;

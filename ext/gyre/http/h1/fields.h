@@ -37,6 +37,10 @@ int gyre_http1_fields_parse(struct gyre_http_head *head, const char *bytes, size
                             const struct gyre_http_head_limits *limits, gyre_http1_field_meaning *meaning,
                             bool every_field);
 
+/* Stops at the input's end, or at the limit. Returns 0 or -1. */
+int gyre_http1_stop_at(struct gyre_http_head *head, const char *bytes, const char *p, bool limited,
+                       enum gyre_http1_phase phase);
+
 /* Returns -1. */
 int gyre_http1_refuse(struct gyre_http_head *head, uint16_t status, const char *reason);
 

@@ -15,14 +15,6 @@ static int refuse_target(struct gyre_http_head *head, char byte) {
   return gyre_http1_refuse(head, 400, "a byte in the request target that is not allowed there");
 }
 
-static int stop_at(struct gyre_http_head *head, const char *bytes, const char *p, bool limited,
-                   enum gyre_http1_phase phase) {
-  if (limited) return gyre_http1_refuse(head, 414, "a request line that is too long");
-  head->position = (uint32_t)(p - bytes);
-  head->phase = (uint8_t)phase;
-  return 0;
-}
-
 /* Parses the rest of "HTTP/1.x" CRLF. Returns its end, or NULL with *result. */
 static const char *parse_version(struct gyre_http_head *head, const char *bytes, const char *p, const char *stop,
                                  bool limited, int *result) {
@@ -36,7 +28,7 @@ static const char *parse_version(struct gyre_http_head *head, const char *bytes,
   for (; p - version < 10; p++) {
     const size_t index = (size_t)(p - version);
     if (p == stop) {
-      *result = stop_at(head, bytes, p, limited, PHASE_VERSION);
+      *result = gyre_http1_stop_at(head, bytes, p, limited, PHASE_VERSION);
       return NULL;
     }
     if (expected[index] == '#' ? !is(*p, CLASS_DIGIT) : *p != expected[index]) {
@@ -145,9 +137,9 @@ static int parse_request_line(struct gyre_http_head *head, const char *bytes, si
   }
 
 #define NEED(phase)                                                                                                    \
-  if (p == stop) return stop_at(head, bytes, p, limited, phase)
+  if (p == stop) return gyre_http1_stop_at(head, bytes, p, limited, phase)
 
-  if (p > stop) return stop_at(head, bytes, p, limited, PHASE_METHOD); /* the limits are smaller by now */
+  if (p > stop) return gyre_http1_stop_at(head, bytes, p, limited, PHASE_METHOD); /* the limits are smaller by now */
   switch ((enum gyre_http1_phase)head->phase) {
   case PHASE_TARGET: goto target;
   case PHASE_QUERY: goto query;

@@ -33,6 +33,13 @@ module Gyre
         WELL_KNOWN = ".well-known" # RFC 8615
         private_constant :SMALL_BYTES, :PATH_BYTES_LIMIT, :PLAIN, :BROKEN_ENCODING, :FORBIDDEN, :WELL_KNOWN, :DIGEST
 
+        # Remembered files, with the bytes of small ones.
+        ENTRIES_LIMIT = 4096
+        BYTES_LIMIT = 16 * 1024 * 1024
+        # The variant without coding, others by coding, and the end of the memory.
+        Entry = Struct.new(:plain, :coded, :until_s)
+        private_constant :ENTRIES_LIMIT, :BYTES_LIMIT, :Entry
+
         # A file in one coding; `content` holds a small file's bytes.
         Variant = Struct.new(:name, :headers, :modified_s, :size, :content)
 
@@ -68,7 +75,7 @@ module Gyre
           @immutable = immutable
           @cache_control = cache_control
           @folder = Folder.new(@path)
-          @memory = Memory.new
+          forget
         end
 
         # Returns a URL path's file name without looking for the file.
@@ -101,7 +108,7 @@ module Gyre
         # @param name [String] relative to the folder, from {#name}
         # @return [Boolean] whether there is such a file; false if only the disk could tell
         def known?(name)
-          entry = @memory[name]
+          entry = @entries[name]
           return true if entry && Process.clock_gettime(Process::CLOCK_MONOTONIC) < entry.until_s
           folder = @folder.io or return false
           file = OpenFile.beneath(folder, name, @symlinks, false) or return false
@@ -118,7 +125,7 @@ module Gyre
         # @yieldparam file [OpenFile, nil] nil: the content is in the variant
         # @return [Object, nil] the block's value; nil: no such file
         def find(name, accepted, now_s)
-          entry = @memory[name]
+          entry = @entries[name]
           entry = remember(name, now_s) if entry.nil? || now_s >= entry.until_s
           return if entry.nil?
 
@@ -139,7 +146,10 @@ module Gyre
         end
 
         # Forgets all remembered files.
-        def forget = @memory.forget
+        def forget
+          @entries = {}
+          @bytes = 0
+        end
 
         private
 
@@ -157,12 +167,27 @@ module Gyre
         end
 
         def remember(name, now_s)
-          file = open(name) or return @memory.drop(name)
+          file = open(name) or return drop(name)
           coded = @precompressed && MediaTypes.compressible?(MediaTypes.of(name)) ? coded_variants(name) : {}
-          @memory.keep(name, Memory::Entry.new(variant(name, name, file, nil, coded.any?), coded, now_s + REMEMBERED_S))
+          keep(name, Entry.new(variant(name, name, file, nil, coded.any?), coded, now_s + REMEMBERED_S))
         ensure
           file&.close
         end
+
+        def keep(name, entry)
+          drop(name)
+          forget if @entries.size >= ENTRIES_LIMIT || @bytes > BYTES_LIMIT
+          @bytes += weight(entry)
+          @entries[name] = entry
+        end
+
+        def drop(name)
+          former = @entries.delete(name)
+          @bytes -= weight(former) if former
+          nil
+        end
+
+        def weight(entry) = [entry.plain, *entry.coded.values].sum { |variant| variant.content.nil? ? 0 : variant.size }
 
         def coded_variants(name)
           EXTENSIONS.each_with_object({}) do |(coding, extension), found|
@@ -205,43 +230,6 @@ module Gyre
     end
 
     module Files
-      # A bounded memory of recent files of a Files::Root, with the bytes of small ones. Opens
-      # nothing.
-      # @api private
-      class Memory
-        # The variant without coding, others by coding, and the entry's end.
-        Entry = Struct.new(:plain, :coded, :until_s)
-        ENTRIES_LIMIT = 4096
-        BYTES_LIMIT = 16 * 1024 * 1024
-        private_constant :ENTRIES_LIMIT, :BYTES_LIMIT
-
-        def initialize = forget
-
-        def [](name) = @entries[name]
-
-        def keep(name, entry)
-          drop(name)
-          forget if @entries.size >= ENTRIES_LIMIT || @bytes > BYTES_LIMIT
-          @bytes += weight(entry)
-          @entries[name] = entry
-        end
-
-        def drop(name)
-          former = @entries.delete(name)
-          @bytes -= weight(former) if former
-          nil
-        end
-
-        def forget
-          @entries = {}
-          @bytes = 0
-        end
-
-        private
-
-        def weight(entry) = [entry.plain, *entry.coded.values].sum { |variant| variant.content.nil? ? 0 : variant.size }
-      end
-
       # The open folder of a Files::Root. Follows its path to another folder, as after a deployment
       # that moves a symbolic link. Reads no file. Checks its path once in {RECHECKED_S}.
       # @api private
