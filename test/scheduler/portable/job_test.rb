@@ -79,7 +79,10 @@ class PortableJobTest < Minitest::Test
   def test_ended_jobs_leave_no_stacks_behind_though_the_collector_finds_no_reason_to_run
     skip "no /proc" unless File.exist?("/proc/self/maps")
     GC.disable
-    with_scheduler { |scheduler| 10_000.times { scheduler.spawn { nil } } }
+    with_scheduler do |scheduler|
+      scheduler.spawn { scheduler.yield.then { 10_000.times { scheduler.spawn { nil } } } }
+      scheduler.run
+    end
     assert_operator File.foreach("/proc/self/maps").count, :<, 18_000
   ensure
     GC.enable
