@@ -153,8 +153,11 @@ class LogOutputSpillTest < Minitest::Test
     assert_refused(/symbolic links/)
     refute_path_exists "#{@parent}/lock"
     FileUtils.rm_rf(@folder)
-    File.symlink(@parent, @folder)
-    assert_refused(/is not a folder/)
+    [@parent, "#{@parent}/nowhere"].each do |target|
+      File.symlink(target, @folder)
+      assert_refused(/is not a folder/)
+      File.delete(@folder)
+    end
   end
 
   def test_one_output_has_it_and_lines_of_another_format_are_refused

@@ -73,6 +73,20 @@ class LogSessionTest < Minitest::Test
     assert_equal 0, table.size
   end
 
+  def test_a_refused_session_stays_until_the_new_one_opens
+    opening = [-> { Ingested.new("a", 0, 0) }, -> { raise Gyre::Log::Output::Unavailable, "not yet" }, -> { Ingested.new("a", 1, 1) }]
+    table = Gyre::Log::Sessions.new(10) { opening.shift.call }
+    session = table.find("a", first = Listening.new(0))
+    session.refused = true
+    assert_raises(Gyre::Log::Output::Unavailable) { table.find("a", Listening.new(0)) }
+    assert_equal [1, 1, nil], [table.size, first.replacements, session.connection]
+    session.received = 1
+    assert_same session, table.find("a", Listening.new(0)), "its records are on their way"
+    settle(session, 1)
+    refute_same session, table.find("a", Listening.new(0))
+    assert_equal [1, []], [table.size, opening]
+  end
+
   def test_the_one_that_was_away_longest_is_forgotten
     table = sessions(limit: 2)
     first, = %w[a b].map { |id| come_and_go(table, id) }

@@ -93,11 +93,10 @@ module Gyre
         end
 
         def connected?(client)
-          ends = Clock.now + @within_s
-          until (connected = client.connect(FIRST_TRY_S))
-            break if Clock.now > ends || (!@patient && HOPELESS.any? { |kind| client.trouble.is_a?(kind) })
+          Clock.within(@within_s) do |left|
+            return true if client.connect([FIRST_TRY_S, left].min)
+            break if !@patient && HOPELESS.any? { |kind| client.trouble.is_a?(kind) }
           end
-          connected
         end
 
         def log_lines(client, severity)

@@ -106,16 +106,21 @@ module Gyre
         private
 
         def take(folder, patience_s)
-          unless ::File.exist?(folder)
-            Dir.mkdir(folder, 0o700)
-            Disk.sync_folder(folder)
-          end
+          make(folder)
           Ownership.check_folder(folder)
           lock = ::File.open(::File.join(folder, "lock"), ::File::RDWR | ::File::CREAT | ::File::NOFOLLOW, Access::PRIVATE)
           Lock.new(folder, @retries, patience_s).take(lock)
           taken = lock
         ensure
           lock&.close unless taken
+        end
+
+        # Another server may make it meanwhile.
+        def make(folder)
+          Dir.mkdir(folder, 0o700)
+          Disk.sync_folder(folder)
+        rescue Errno::EEXIST
+          nil
         end
 
         # After a failed sync and a kill, the page cache may hold bytes that the disk has not.
