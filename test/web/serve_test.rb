@@ -255,20 +255,42 @@ class WebServeTest < Minitest::Test
   end
 
   def test_the_end_of_its_terminal_ends_it
-    need_terminal
-    Dir.mktmpdir do |folder|
-      File.write(File.join(folder, "config.ru"), APP)
-      [[], %w[-w 1]].each do |workers|
-        terminal, shown = PTY.open
-        pid = Process.spawn(*ruby_command("-e", "Process.setsid; File.open(ARGV.shift); load ARGV.shift", shown.path, EXE, "serve", "-b",
-                                          "127.0.0.1:0", *workers, gems: true), chdir: folder, in: shown, out: shown, err: shown)
-        shown.close
-        text = +""
-        text << terminal.readpartial(1024) until text.include?("Ctrl-C")
+    [[], %w[-w 1]].each do |workers|
+      with_terminal("Process.setsid; File.open(ARGV.shift)", *workers) do |terminal, pid|
         terminal.close
         _, status = Process.wait2(pid)
         assert_predicate status, :exited?
       end
+    end
+  end
+
+  # Nohup lets the signal be ignored; after setsid the terminal's end sends none, but logrotate
+  # does.
+  def test_under_nohup_or_without_a_controlling_terminal_it_outlives_its_terminal
+    ["Process.setsid; File.open(ARGV.shift); trap(:HUP, :IGNORE)", "Process.setsid; ARGV.shift"].each do |start|
+      with_terminal(start, "-w", "1") do |terminal, pid, log|
+        terminal.close
+        Process.kill(:HUP, pid)
+        eventually { File.read(log).include?("HUP: the workers open") }
+        Process.kill(:TERM, pid)
+        assert_equal 0, Process.wait2(pid).last.exitstatus
+        refute_match(/Stopping.*HUP:/m, File.read(log))
+      end
+    end
+  end
+
+  # Runs the code with the terminal's path first; standard input is the terminal.
+  def with_terminal(start, *words)
+    need_terminal
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "config.ru"), APP)
+      log = File.join(folder, "log")
+      terminal, shown = PTY.open
+      pid = Process.spawn(*ruby_command("-e", "#{start}; load ARGV.shift", shown.path, EXE, "serve", "-b", "127.0.0.1:0", *words, gems: true),
+        chdir: folder, in: shown, out: log, err: log)
+      shown.close
+      eventually { File.read(log).include?("Ctrl-C") }
+      yield terminal, pid, log
     end
   end
 

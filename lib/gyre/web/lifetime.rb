@@ -122,9 +122,7 @@ module Gyre
       # HUP means logs to reopen, or the kernel sends it at a terminal's end. Keeps the program's
       # own handler.
       def heed_hang_up(&block)
-        former = Signal.trap("HUP", "DEFAULT")
-        Signal.trap("HUP", former || "SYSTEM_DEFAULT")
-        return yield unless former == "DEFAULT"
+        return yield unless Terminal.handler == "DEFAULT"
 
         terminal = Terminal.new
         Signals.handle(%w[HUP], ->(_name) { post(terminal.ended? ? :stop : :hang_up) }, &block)

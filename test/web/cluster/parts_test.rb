@@ -45,6 +45,14 @@ class WebClusterPartsTest < Minitest::Test
     end
   end
 
+  # As of a worker that dies while the supervisor's program is replaced.
+  def test_a_link_to_an_ended_process_carries_nothing_without_an_error
+    with_links do |near, far|
+      far.close
+      Gyre.run { |task| assert_nil task.with_timeout(5) { near.carry(Gyre::Broadcast::Outbox.new) } }
+    end
+  end
+
   def test_a_link_refuses_an_invalid_message
     with_links do |near, far|
       ["no json", "5", "null", "[[1,2]]"].each do |line|

@@ -31,7 +31,7 @@ module Gyre
         @holdings = Holdings.new(settings, endpoints: endpoints, log: log, handover: handover)
         @launcher = Launcher.new(@holdings)
         @manager = ServiceManager.new
-        @terminal = Web::Terminal.new
+        @terminal = Web::Terminal.new if handover || Web::Terminal.handler != "IGNORE" # a handover ignores HUP
       end
 
       # Serves until a signal; a rehearsal ends once it could serve. Returns the exit status.
@@ -94,7 +94,7 @@ module Gyre
         case name
         when "INT", "TERM" then stop
         when "CHLD" then @supervisor.reap
-        when "HUP" then @terminal.ended? ? stop : reload
+        when "HUP" then @terminal&.ended? ? stop : reload
         when "USR1" then rolling_restart
         when "USR2" then hot_restart
         when "TTIN" then @supervisor.resize(+1)

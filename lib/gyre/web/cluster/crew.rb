@@ -184,10 +184,7 @@ module Gyre
 
         def send_to(member)
           member.outbox = outbox = Broadcast::Outbox.new { |text| @log.error("#{member} #{text}") }
-          member.link.tasks << @task.async("messages to worker #{member.index}", transient: true) do
-            member.link.write("")
-            member.link.carry(outbox)
-          end
+          member.link.tasks << @task.async("messages to worker #{member.index}", transient: true) { member.link.carry(outbox) }
         end
 
         def link_ended(member)

@@ -52,9 +52,10 @@ module Gyre
           raise LinkError, "send #{lines[0, 20]}: #{error.message}"
         end
 
-        # Writes an outbox's texts, or the block's lines of them, as they come. Ends with the link,
-        # whose reader learns of that.
+        # Writes what a former process left, then an outbox's texts as they come, or the block's
+        # lines of them. Ends with the link, whose reader learns of that.
         def carry(outbox, &line)
+          write("")
           write((line ? outbox.take.map(&line) : outbox.take).join) while true
         rescue LinkError
           nil

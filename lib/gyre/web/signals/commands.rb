@@ -74,7 +74,16 @@ module Gyre
 
     # Tells a terminal's end, at which the kernel sends HUP, from a request to open files again.
     class Terminal
-      def initialize = @io = [$stdin, $stdout, $stderr].find { |io| io.respond_to?(:tty?) && io.tty? }
+      # The program's handler of HUP, "DEFAULT", or "IGNORE" under nohup.
+      def self.handler = Signal.trap("HUP", "DEFAULT").tap { |former| Signal.trap("HUP", former || "SYSTEM_DEFAULT") }
+
+      # A process without a controlling terminal (setsid) does not hear of its end.
+      def initialize
+        @io = [$stdin, $stdout, $stderr].find { |io| io.respond_to?(:tty?) && io.tty? }
+        File.open("/dev/tty").close
+      rescue SystemCallError
+        @io = nil
+      end
 
       # Also for a closed one.
       def ended? = !@io.nil? && !@io.tty?
