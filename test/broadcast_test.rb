@@ -153,6 +153,16 @@ module Broadcasts
     end
   end
 
+  def test_a_disconnected_subscriber_gets_no_later_message
+    app = socket_app { |socket| Gyre::Broadcast.subscribe(:all, socket, as: 7) && socket.write("in") && socket.read }
+    serve(app) do |served|
+      peer = open_websocket(served)
+      assert_equal "in", peer.message
+      assert_equal([1, 0], served.on_loop { [Gyre::Broadcast.disconnect(7), Gyre::Broadcast.publish(:all, "secret")] })
+      assert_equal [1008, "disconnected"], peer.closed
+    end
+  end
+
   def test_wrong_messages
     assert_equal 0, Gyre::Broadcast.publish(:nobody, "\xff")
     assert_raises(ArgumentError) { Gyre::WebSocket.frame("\xff") }

@@ -156,7 +156,9 @@ module Gyre
       def disconnect(as)
         topic = identity(as)
         Relay.send("disconnect", topic, nil, {}) if Relay.attached?
-        disconnect_all(subscribers(topic))
+        elsewhere, here = subscribers(topic).partition(&:foreign?)
+        here.each(&:disconnect) # at once, as the next message may be another user's
+        here.size + disconnect_all(elsewhere)
       end
 
       # @param topic [String, Symbol, Array]

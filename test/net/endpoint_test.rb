@@ -22,6 +22,7 @@ class EndpointTest < Minitest::Test
     assert_equal "tcp://localhost:3000", Gyre::Endpoint.parse(3000).to_s
     assert_equal "tcp://localhost:3000", Gyre::Endpoint.parse("3000").to_s
     assert_equal "tcp://0.0.0.0:3000", Gyre::Endpoint.parse("3000", host: "0.0.0.0").to_s
+    assert_equal "tcp://[::1]:3000", Gyre::Endpoint.parse("3000?backlog=5", host: "::1").to_s
   end
 
   def test_a_host_alone_gets_the_default_port

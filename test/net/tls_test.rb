@@ -166,6 +166,24 @@ class TLSTest < Minitest::Test
     end
   end
 
+  def test_the_systems_newest_version_is_spoken
+    settings = certificates.write("newest.cnf", <<~TEXT)
+      openssl_conf = all
+      [all]
+      ssl_conf = libssl
+      [libssl]
+      system_default = limits
+      [limits]
+      MaxProtocol = TLSv1.2
+    TEXT
+    output = ruby("-rgyre/net", "-e", <<~RUBY, @certificate, @key, env: { "OPENSSL_CONF" => settings })
+      client, server = UNIXSocket.pair.map { |socket| Gyre::Transport.new(socket, "peer") }
+      Thread.new { server.start_tls(Gyre::TLS.server(cert: ARGV[0], key: ARGV[1])) }
+      puts client.start_tls(Gyre::TLS.client(verify: false)).tls_version
+    RUBY
+    assert_equal "TLSv1.2\n", output.out, output.err
+  end
+
   def test_renegotiation_is_refused
     openssl = need_program("openssl")
     listener = TCPServer.new("127.0.0.1", 0)

@@ -268,7 +268,7 @@ struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_options *opt
 
   SSL_CTX_set_app_data(ssl, context);
   SSL_CTX_set_min_proto_version(ssl, options->oldest);
-  SSL_CTX_set_max_proto_version(ssl, options->newest);
+  if (options->newest) SSL_CTX_set_max_proto_version(ssl, options->newest); /* else the system's */
   SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(ssl, 0);

@@ -125,8 +125,11 @@ static VALUE websocket_write(VALUE self, VALUE message) {
   struct gyre_websocket *websocket = websocket_get(self);
   StringValue(message);
   unsigned opcode = opcode_of(message);
-  if (gyre_clock_is_due(websocket->acceptor->scheduler)) gyre_yield_if_due(websocket->acceptor->scheduler);
-  check_open(websocket);
+  check_open(websocket); /* first: any thread may have a closed one */
+  if (gyre_clock_is_due(websocket->acceptor->scheduler)) {
+    gyre_yield_if_due(websocket->acceptor->scheduler);
+    check_open(websocket);
+  }
   long length = RSTRING_LEN(message);
   VALUE payload = deflated(&websocket->compression, message);
   gyre_websocket_send(websocket, opcode, payload != message, RSTRING_PTR(payload), (size_t)RSTRING_LEN(payload));
@@ -224,6 +227,9 @@ static VALUE websocket_leave(VALUE self, VALUE topic) {
   }
   return Qnil;
 }
+
+/* True in another thread than the loop's. */
+static VALUE websocket_foreign_p(VALUE self) { return is_outside(self) ? Qtrue : Qfalse; }
 
 static VALUE websocket_stopping_p(VALUE self) { return websocket_get(self)->acceptor->draining ? Qtrue : Qfalse; }
 
@@ -386,6 +392,7 @@ void gyre_init_websocket(void) {
   rb_define_method(class, "offer", websocket_offer, 1);
   rb_define_method(class, "join", websocket_join, 1);
   rb_define_method(class, "leave", websocket_leave, 1);
+  rb_define_method(class, "foreign?", websocket_foreign_p, 0);
   rb_define_method(class, "stopping?", websocket_stopping_p, 0);
   rb_define_method(class, "thread_calls", websocket_thread_calls, 0);
   rb_define_method(class, "interrupt", websocket_interrupt, 1);

@@ -100,7 +100,7 @@ module Gyre
         when %r{\A/} then parse_unix(text, place, :unix, settings, options)
         when %r{\A(#{SCHEMES.keys.join("|")})://(.*)\z}io then parse_ip(text, $2.delete_suffix("/"), SCHEMES[$1.downcase], port, settings, options)
         when %r{\A[a-z][a-z0-9+.-]*://}i, "", /\s/ then nil
-        when /\A\d+\z/ then parse_ip(text, "#{host}:#{place}", :tcp, port, settings, options)
+        when /\A\d+\z/ then parse_ip(text, ":#{place}", :tcp, port, settings, options, host)
         else parse_ip(text, place, :tcp, port, settings, options)
         end
       end
@@ -132,7 +132,7 @@ module Gyre
         end
       end
 
-      def parse_ip(text, authority, scheme, default_port, settings, options)
+      def parse_ip(text, authority, scheme, default_port, settings, options, default_host = "*")
         tls = settings if scheme == :ssl
         match = /\A(?:\[(?<v6>[0-9a-f:.]+(?:%[\w.-]+)?)\]|(?<name>(?!-)[\w.*-]*))(?::(?<port>\d+))?\z/i.match(authority)
         if match.nil? || authority.empty? || (settings.any? && !tls)
@@ -140,7 +140,7 @@ module Gyre
         end
 
         host = match[:v6] || match[:name]
-        host = "*" if host.empty?
+        host = default_host if host.empty?
         new(scheme == :udp ? :udp : :tcp, host: host, port: match[:port] ? parse_port(match[:port], text) : default_port, tls: tls, **options)
       end
 
