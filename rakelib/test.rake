@@ -88,7 +88,7 @@ namespace :test do
   task promtool: :compile do
     sh "bin/setup", "--with", "prometheus", verbose: false
     metrics = 'require "gyre/web/control/metrics"; require "gyre/web/server"; ' \
-              'server = Gyre::Web::Server.new(->(_) { [200, {}, []] }, bind: "127.0.0.1:0"); ' \
+              'server = Gyre::Web::Server.new(->(_) { [200, {}, []] }, bind: "127.0.0.1:0").listen; ' \
               "puts Gyre::Web::Metrics.text(server.snapshots)"
     sh "#{RbConfig.ruby} -Ilib -e '#{metrics}' | promtool check metrics || test $? = 3", verbose: false
   end

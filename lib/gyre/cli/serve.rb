@@ -342,7 +342,7 @@ module Gyre
 
       def limit(path)
         quota, period = File.read(path).split.map(&:to_f)
-        quota / period if quota.positive?
+        quota / period if quota&.positive? && period&.positive?
       rescue SystemCallError
         nil # no such group or controller
       end

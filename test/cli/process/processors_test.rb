@@ -17,6 +17,10 @@ class CLIProcessorsTest < Minitest::Test
     assert_equal Etc.nprocessors, available("0::/\n", "cpu.max" => "max 100000\n")
   end
 
+  def test_a_quota_that_cannot_be_read_does_not_count
+    ["", "100000", "100000 0", "max"].each { |text| assert_equal Etc.nprocessors, available("0::/\n", "cpu.max" => text), text }
+  end
+
   private
 
   def available(mine, files)

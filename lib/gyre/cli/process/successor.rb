@@ -57,8 +57,9 @@ module Gyre
 
         private
 
+        # In memory where it can be, as the text may have keys.
         def file(text)
-          Tempfile.create("gyre").tap do |file|
+          Tempfile.create("gyre", ("/dev/shm" if File.writable?("/dev/shm"))).tap do |file|
             File.unlink(file.path)
             file.binmode
             file.write(text, "\0")
