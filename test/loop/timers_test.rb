@@ -35,6 +35,23 @@ class PortableTimersTest < Minitest::Test
     assert_operator @timers.instance_variable_get(:@timers).size, :<, 300
   end
 
+  def test_a_cancel_compares_with_a_few_timers_only
+    compared = 0
+    timers = Array.new(1_000) { |index| @timers.after(100 + index, -> {}) }
+    timers.each { |timer| timer.define_singleton_method(:==) { |_| (compared += 1).nil? } }
+    timers.each { |timer| timer.define_singleton_method(:at) { super().tap { compared += 1 } } }
+    timers[500].cancel
+    assert_equal 999, @timers.size
+    assert_operator compared, :<, 30
+  end
+
+  def test_of_timers_for_the_same_time_the_cancelled_one_leaves
+    timers = Array.new(3) { @timers.after(Float::INFINITY, -> {}) }
+    timers[1].cancel
+    assert_equal [true, false, true], timers.map(&:pending?)
+    assert_equal 2, @timers.size
+  end
+
   def test_a_timer_may_arm_and_cancel_others_while_it_fires
     later = nil
     @timers.after(-2, -> { later.cancel.then { @timers.after(-1, -> { @fired << :armed }) } })

@@ -20,12 +20,18 @@ module Gyre
           @target = target
         end
 
-        # By one call in C, so that no interrupt leaves it half done.
-        def cancel = @timers.delete(self)
+        # Searches by time, as Array#delete compares with all. An interrupt may leave the timer in
+        # the array until its time.
+        def cancel
+          @target = nil
+          place = @timers.bsearch_index { |other| other.at >= @at } or return
+          place += 1 while (other = @timers[place]) && other.at == @at && !other.equal?(self)
+          @timers.delete_at(place) if @timers[place].equal?(self)
+        end
 
-        def pending? = @timers.include?(self)
+        def pending? = !@target.nil?
 
-        def fire = @target.call
+        def fire = @target&.call
       end
 
       def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

@@ -201,12 +201,14 @@ module Gyre
       def process_fork
         return if @closed
 
+        process_move
         @loop.reopen
         @fibers.forget
       end
 
-      # For Process.daemon: IO.select keeps nothing in the kernel.
-      def process_move; end
+      # For Process.daemon: IO.select keeps nothing in the kernel, but Ruby takes the forking fiber
+      # for the thread's root.
+      def process_move = Thread.current.thread_variable_set(:gyre_forked, true)
 
       private
 

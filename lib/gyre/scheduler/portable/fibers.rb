@@ -23,6 +23,8 @@ module Gyre
         CLOCK_INTERVAL = 4
         # Jobs between two collections of stacks.
         JOBS_KEPT = 4096
+        # Before 4.0 Ruby keeps the stack of an ended fiber that was entered by transfer.
+        STACKS_STAY = RUBY_VERSION < "4.0"
         # Idle time before the search for deadlocks.
         SWEEP_S = 0.1
 
@@ -136,10 +138,10 @@ module Gyre
 
         # Runs callable.call(*arguments) in a new fiber, with `options` of Fiber.new, up to its
         # first wait. The caller waits at the queue's head. No exception is raised in this wait,
-        # as the job has begun. Only the collector takes the stacks of ended jobs, and the kernel
-        # refuses stacks beyond vm.max_map_count.
+        # as the job has begun. Before Ruby 4.0, and in a forked child, only the collector takes
+        # the stacks of ended jobs, and the kernel refuses stacks beyond vm.max_map_count.
         def spawn(callable, arguments, options)
-          GC.start(full_mark: false) if ((@begun += 1) % JOBS_KEPT).zero?
+          collect if ((@begun += 1) % JOBS_KEPT).zero? && (STACKS_STAY || forked?)
           waiter = self.waiter
           job = Job.new(self, @scheduler, callable, arguments, options)
           waiter.binding = waiter.first = true
@@ -164,10 +166,10 @@ module Gyre
 
         def finished(fiber) = @jobs.delete(fiber)
 
-        # Leaves an ended job's fiber to the collector: in a forked child, Ruby would continue in
-        # the forking fiber, which may have ended.
+        # In a forked child leaves an ended job's fiber to the collector: Ruby would continue in
+        # the forking fiber, which it takes for the thread's root and which may have ended.
         def pass_on
-          @transfer.bind_call(@drives.last.fiber) while driven? && Process.respond_to?(:fork)
+          @transfer.bind_call(@drives.last.fiber) while driven? && forked?
         end
 
         # Drives the loop until the block is true, called at least once a turn. Takes another
@@ -282,6 +284,17 @@ module Gyre
         end
 
         private
+
+        # True in the thread that a forked child has of a scheduler's.
+        def forked? = Thread.current.thread_variable_get(:gyre_forked)
+
+        # Leaves the collector alone that the program has disabled.
+        def collect
+          return if GC.disable
+
+          GC.enable
+          GC.start
+        end
 
         # Passes on control until this waiter's turn. Ruby enters the root fiber when another
         # ends, so it may return earlier.
