@@ -80,6 +80,15 @@ module UpstreamCases
     assert_equal before, silent.queries.size
   end
 
+  def test_a_close_leaves_the_connections_alone_that_others_open_meanwhile
+    first, second = %w[tcp://192.0.2.1 tcp://192.0.2.2].map { |address| Gyre::DNS::ServerAddress.parse(address) }
+    upstream = track(Gyre::DNS::Upstream.new("192.0.2.1"))
+    opened = nil
+    upstream.stream(first).define_singleton_method(:close) { opened = upstream.stream(second) }
+    upstream.close
+    assert_same opened, upstream.stream(second)
+  end
+
   def test_a_closed_port_leads_to_the_next_server_at_once
     good = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") }
     upstream = track(Gyre::DNS::Upstream.new("127.0.0.1:#{free_port}", good.address, timeout_s: 60))

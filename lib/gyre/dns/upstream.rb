@@ -85,8 +85,9 @@ module Gyre
       # Closes connections; later queries open new ones.
       # @return [nil]
       def close
-        @streams.each_value(&:close)
-        begin_anew
+        streams = @streams
+        begin_anew # first: others may open connections meanwhile
+        streams.each_value(&:close)
         nil
       end
 
