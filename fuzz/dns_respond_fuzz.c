@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
   responder.zone_count = 1;
   ask(input, size, input[0] & 1);
   for (size_t i = 0; i < count; i++) ask_about(records[i].name, records[i].type);
-  if (query.name_length && count) ask_about(query.name, query.type);
+  if (query.question.name_length && count) ask_about(query.question.name, query.question.type);
   gyre_dns_zone_free(zone);
   return 0;
 }

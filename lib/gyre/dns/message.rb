@@ -29,6 +29,7 @@ module Gyre
     # A record: name (String), type, klass and ttl (Integers), data (bytes with uncompressed names).
     class Record
       # Writes names uncompressed, as the data may move to another message, and text as bytes.
+      # @api private
       class Encoder < Resolv::DNS::Message::MessageEncoder
         def put_string(text)
           raise ArgumentError, "a text of more than 255 bytes" if text.bytesize > 255

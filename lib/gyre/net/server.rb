@@ -6,6 +6,7 @@ require "gyre/settings/units"
 require "gyre/run"
 
 module Gyre
+  # Sockets of listeners and of connects.
   module Net
     # Accepts connections.
     class Server
