@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Slow clients (ext/gyre/http/capacity.h): a request holds a place while the app works, not
+# Slow clients (ext/gyre/http/admission.h): a request holds a place while the app works, not
 # while its client sends or takes; what a server holds of all clients together is bounded.
 
 require "test_helper"

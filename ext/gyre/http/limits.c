@@ -1,5 +1,5 @@
 /* Reads a Gyre::HTTP::Limits, for each acceptor (limits.h) and for the server's capacity
- * (capacity.c). */
+ * (admission.c). */
 #include "http/acceptor.h"
 
 /* A stream's response that its client does not take. */

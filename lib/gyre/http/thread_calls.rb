@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Lets other threads use a request: the thread waits while a fiber of the loop's thread runs the
-# call. Used by an exchange's primitives (ext/gyre/http/exchange.c). Also settles promises of
+# call. Used by an exchange's primitives (ext/gyre/http/methods.c). Also settles promises of
 # clients' departures, as the callbacks that find one run no fiber.
 
 require "gyre/errors"

@@ -2,7 +2,7 @@
 
 # Authorities (RFC 3986, section 3.2): the value of Host and the host part of request targets, host
 # [":" port] without user information. Called by Parser. Twin of a part of
-# ext/gyre/http/h1/target.c.
+# ext/gyre/http/h1/parser.c.
 
 module HTTPOracle
   # One sound authority, in parts.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Request targets (RFC 9112, section 3.2): what the second word of a request line means. Called by
-# Parser with a target whose bytes are allowed. Twin of a part of ext/gyre/http/h1/target.c.
+# Parser with a target whose bytes are allowed. Twin of a part of ext/gyre/http/h1/parser.c.
 
 require "gyre/errors"
 require "oracle/http/authority"

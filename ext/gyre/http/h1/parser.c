@@ -1,5 +1,5 @@
 /* Parses a request's head (h1/parser.h): request line, framing, and the trailer section's rules.
- * h1/fields.c reads field lines, h1/target.c targets and authorities.
+ * h1/fields.c reads field lines; targets and authorities are below.
  *
  *   START ─► METHOD ─► TARGET ─► (QUERY ─►) VERSION ─► FIELD … (h1/fields.c)
  *     └─ CRLF, once ─┘ */
