@@ -9,9 +9,9 @@ require_relative "inspection/wait"
 module Gyre
   # @api private
   class Inspection
-    # Holders of a semaphore to name.
+    # Number of a semaphore's holders that are named.
     HOLDERS_NAMED = 3
-    # If more fibers wait, none is asked for its mutexes.
+    # With more waiting fibers, the owners of mutexes are not searched for.
     ASKED_LIMIT = 10_000
     private_constant :HOLDERS_NAMED, :ASKED_LIMIT
 
@@ -33,8 +33,8 @@ module Gyre
       @tasks ||= @runs.flat_map { |run| run.root.family }.to_h { |task| [task.fiber, task] }.compare_by_identity.tap { |map| map.delete(nil) }
     end
 
-    # Owners of awaited mutexes: asks each fiber, as Ruby shows an owner only to itself; only in the
-    # scheduler's thread.
+    # Returns the owners of awaited mutexes. Asks every fiber, as Ruby tells only the owner that it
+    # owns a mutex. Runs in the scheduler's thread only.
     # @return [Hash{Thread::Mutex => Fiber}]
     def owners
       @owners ||= {}.compare_by_identity.tap do |owners|

@@ -137,9 +137,9 @@ module Gyre
     # Quick calls, which Ruby also passes here from 3.4 on: each close, open, stat, directory entry.
     # A thread would cost 30 µs. The exceptions copy files, or may ask a server for a home folder.
     QUICK_WORK = /\A(?!IO\.copy_stream|File\.expand_path|Dir\.home)(?:IO|File|FileTest|Dir|Kernel)(?:::\w+)*[.#]/.freeze
-    # Frames of overrides between hook and caller, and the most frames to check.
+    # Methods whose frames may stand between the hook and its caller.
     OVERRIDE = %w[blocking_operation_wait bind_call].freeze
-    OVERRIDES_LIMIT = 8
+    OVERRIDES_LIMIT = 8 # frames to look at
     private_constant :QUICK_WORK, :OVERRIDE, :OVERRIDES_LIMIT
 
     # Runs blocking work in a thread (Fiber::Scheduler#blocking_operation_wait), such as Zlib's.

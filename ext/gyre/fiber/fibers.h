@@ -18,7 +18,7 @@ VALUE gyre_ready_next(struct gyre_scheduler *scheduler);
 bool gyre_budget_is_spent(struct gyre_scheduler *scheduler);
 void gyre_budget_refill(struct gyre_scheduler *scheduler);
 void gyre_fibers_wake_loop(struct gyre_scheduler *scheduler);
-/* Enters a fiber; returns when this one runs again, after answers to questions. */
+/* Enters `fiber`. Returns when the calling fiber runs again and has answered all questions. */
 void gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber);
 bool gyre_parked_is_running(struct gyre_scheduler *scheduler, struct gyre_driving *driving);
 
@@ -38,8 +38,7 @@ void gyre_interrupts_forked(struct gyre_scheduler *scheduler);
 void gyre_interrupts_deliver(struct gyre_scheduler *scheduler);
 /* Makes postponed interrupts due, as their fibers have run. */
 void gyre_interrupts_resume(struct gyre_scheduler *scheduler);
-/* Raises the interrupt of an ended wait; requeues it and returns if the wait was given
- * something. */
+/* Raises the interrupt of an ended wait. If an unblock comes meanwhile, requeues it and returns. */
 void gyre_interrupt_raise(struct gyre_parked *parked);
 /* Requeues the interrupt of a wait that another exception ended, for the next wait. */
 void gyre_interrupt_return(struct gyre_scheduler *scheduler, struct gyre_parked *parked);

@@ -135,7 +135,7 @@ static VALUE raise_here_body(VALUE argument) {
 
 /* Raising calls the exception's `exception`, during which other threads run. If an unblock comes
  * (scheduler_unblock), the interrupt is requeued and the wait ends normally. If an exception for
- * the thread comes, the thread's is raised, and gyre_park_end requeues the interrupt. */
+ * the whole thread comes, that one is raised, and gyre_park_end requeues the interrupt. */
 void gyre_interrupt_raise(struct gyre_parked *parked) {
   VALUE exception = parked->interrupt->exception, before = rb_errinfo();
   int state = 0;
@@ -262,7 +262,7 @@ static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_inter
   if (left && !refused) end_interrupt(left);
   if (state && !refused) rb_jump_tag(state);
   if (!refused) return;
-  rb_set_errinfo(Qnil); /* Ruby 3.1 and 3.2 refuse: retries soon */
+  rb_set_errinfo(Qnil); /* Ruby 3.1 and 3.2 refused to raise: tries again soon */
   if (left) defer_interrupt(scheduler, left);
 }
 

@@ -104,7 +104,7 @@ struct gyre_pool {
   size_t freed_count; /* workers freed so far */
   struct gyre_timer trim;
   VALUE worker_block;           /* body of workers' fibers; nil at first */
-  struct gyre_worker *starting; /* its fiber is first entered */
+  struct gyre_worker *starting; /* being entered for the first time */
 };
 
 /* drive.c */
@@ -246,7 +246,7 @@ VALUE gyre_park_ensure(VALUE parked);
 /* Ignores a fiber that is ready already. */
 void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
 
-/* Runs in the driver at its next turn. Any thread with the GVL may post; a pending post is
+/* Has the driver run `post` at its next turn. Any thread with the GVL may post; a pending post is
  * ignored. */
 void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post);
 /* The same from the loop's thread. */

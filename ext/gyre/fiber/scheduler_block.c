@@ -9,8 +9,8 @@ static VALUE sleeping; /* :sleep */
 /* --- early unblocks ---
  *
  * Another thread may take a fiber off a queue's waiters just before the fiber calls `block`. An
- * early unblock ends the fiber's next block only for the same blocker: a late unblock, of a wait
- * that ended by itself, must end no other wait. Keeps the blocker's address, with a bit: it ends a
+ * early unblock ends the fiber's next block only if the blocker is the same. Otherwise it may be a
+ * late one, of a wait that ended by itself. Keeps the blocker's address, with a bit: it ends a
  * sleep. */
 
 #define EARLY_SIGNAL ((st_data_t)1)

@@ -64,7 +64,8 @@ static struct gyre_http_acceptor *acceptor_get(VALUE self) {
 
 /* --- calls from other threads (lib/gyre/http/thread_calls.rb) --- */
 
-/* Passes on promises of departed clients; ended requests' handlers have settled theirs. */
+/* Passes on the promises of requests whose clients have left. An ended request's handler has
+ * settled its own. */
 static void tell_departures(struct gyre_http_acceptor *acceptor) {
   while (!gyre_list_empty(&acceptor->leaving)) {
     struct gyre_http_exchange *exchange =

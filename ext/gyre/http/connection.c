@@ -279,7 +279,7 @@ void gyre_http_connection_deadline(struct gyre_http_connection *connection, int6
  * later bytes, such as HTTP/2's windows, would reset the connection and lose the rest. */
 static bool still_takes(struct gyre_http_connection *connection) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
-  (void)gyre_transport_flush(&connection->transport); /* the end of TLS may have met a full socket */
+  (void)gyre_transport_flush(&connection->transport); /* TLS's end may be unsent, as the socket was full */
   size_t untaken = gyre_transport_untaken(&connection->transport);
   if (untaken > UINT32_MAX) untaken = UINT32_MAX;
   bool moved = untaken != connection->untaken;

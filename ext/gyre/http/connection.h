@@ -122,7 +122,7 @@ void gyre_http_connection_discard(struct gyre_http_connection *connection);
 void gyre_http_connection_end(struct gyre_http_connection *connection, bool reset);
 void gyre_http_connection_set_idle(struct gyre_http_connection *connection, bool idle);
 void gyre_http_connection_deadline(struct gyre_http_connection *connection, int64_t timeout_ns);
-/* The same at a time; INT64_MAX: none. */
+/* Sets the deadline as a time of the loop's clock; INT64_MAX: none. */
 void gyre_http_connection_due(struct gyre_http_connection *connection, int64_t due_ns);
 /* For a protocol with several limits, which run from a time other than 0; -1: no limit. */
 static inline void gyre_http_sooner(int64_t *due_ns, int64_t from_ns, int64_t timeout_ns) {

@@ -112,7 +112,7 @@ struct gyre_http_exchange {
     uint16_t status;                        /* the final head's; 0: not sent */
     uint8_t framing;                        /* enum gyre_http_framing */
     bool head_sent, whole;                  /* `whole`: the app has written everything */
-    bool writing;                           /* a fiber waits within a message */
+    bool writing;                           /* a fiber is parked halfway through a message */
     uint64_t body_bytes, taken_before;      /* `taken_before`: bytes sent before the first wait */
     int64_t waited_ns;                      /* time spent waiting for a slow client */
     uint32_t output_counted, files_counted; /* shares of budgets: unsent bytes, open files */

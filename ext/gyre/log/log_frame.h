@@ -20,7 +20,7 @@ enum gyre_log_wrong {
   GYRE_LOG_WRONG_SEQUENCE,
   GYRE_LOG_SEQUENCE_JUMP,
   GYRE_LOG_CUT_OFF,
-  GYRE_LOG_NO_ROOM /* a full output, or unknown stored records */
+  GYRE_LOG_NO_ROOM /* an output is full, or its stored records are unknown */
 };
 
 struct gyre_log_message {

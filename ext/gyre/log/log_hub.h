@@ -91,7 +91,7 @@ struct gyre_log_sink {
   bool cull, raw;
   bool origin;  /* lines have origins */
   size_t limit; /* SIZE_MAX: none */
-  /* Beyond it the sink is full and senders pause. Beyond twice the bound and 16 MB, drops and
+  /* Beyond it the sink is full and senders pause. Beyond twice the bound plus 16 MB, drops and
    * counts messages of senders that cannot pause; a sink that drops does so at once. */
   size_t bound;   /* SIZE_MAX: none */
   size_t pending; /* taken and unwritten */

@@ -28,5 +28,5 @@ static inline void gyre_lag_add(struct gyre_lag *lag, int64_t ns) {
 
 /* Returns nanoseconds not exceeded by this share (0 to 1) of waits, or 0. */
 int64_t gyre_lag_percentile(const struct gyre_lag *lag, double share);
-/* Returns the number of waits surely not longer. */
+/* Returns the number of waits that certainly lasted at most `ns`. */
 uint64_t gyre_lag_up_to(const struct gyre_lag *lag, int64_t ns);

@@ -74,7 +74,7 @@ int gyre_loop_move(struct gyre_loop *loop) {
   return error;
 }
 
-/* Reopens the backend for this thread; without descriptors closes the old one first. */
+/* Reopens the backend for this thread. If no descriptor is free, closes the old one first. */
 static int renew(struct gyre_loop *loop) { return replace(loop) == 0 ? 0 : gyre_loop_move(loop); }
 
 void gyre_loop_close(struct gyre_loop *loop) {
@@ -320,7 +320,7 @@ static void deliver(struct gyre_loop *loop) {
     bool again = state->registered & GYRE_READ_ENDED && state->registered & GYRE_LEVEL && ready & wanted(state);
     if (!state->registered || (again && !(loop->backend->capabilities & GYRE_BACKEND_EDGE)))
       register_later(loop, state);
-    /* A watch for urgent data alone also learns of the end of both sides. */
+    /* Even a watch for urgent data alone is told when both sides have ended. */
     if (!gyre_loop_report(loop, fd, ready) && ready & GYRE_READ_ENDED && ready & GYRE_WRITE_ENDED)
       (void)gyre_loop_report(loop, fd, ANYTHING);
     ask_for_less(loop, fd, ready);

@@ -128,9 +128,9 @@ static inline struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int
   return gyre_loop_hold(loop, fd, holder);
 }
 
-/* True if a call is known to block: a watch begun now reports a change. It may be wrong if the
- * holder closed, reopened and drained the number, or if a stream cut a read short (urgent mark,
- * passed descriptors); the watch corrects that before a sleep, under load in milliseconds. */
+/* True if a call is known to block: a watch begun now reports a change. It may be wrong after
+ * the holder has reopened the number, or after a read that an urgent mark or passed descriptors cut
+ * short. The watch asks the kernel before the loop sleeps; a busy loop does so in milliseconds. */
 static inline bool gyre_loop_is_drained(const struct gyre_loop *loop, const struct gyre_descriptor *held,
                                         unsigned interest) {
   if ((held->drained & interest) != interest) return false;

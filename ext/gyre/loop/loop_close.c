@@ -56,8 +56,8 @@ static VALUE call_super(VALUE argument) {
   return rb_call_super(closing->argc, closing->argv);
 }
 
-/* Watches that continue are for the number's next use: the kernel is asked before the loop
- * sleeps. */
+/* A watch that outlives the close is meant for the next IO with this number. The loop asks the
+ * kernel about it before it sleeps. */
 static void notify_watches(struct gyre_loop *loop, int fd, VALUE io) {
   bool any = false, others = false;
   for (struct gyre_watch *watch = loop->descriptors[fd].first, *next; watch; watch = next) {

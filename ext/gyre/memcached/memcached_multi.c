@@ -20,7 +20,7 @@ static int put_keys(struct gyre_memcached_request *request) {
   return 0;
 }
 
-/* Copies subclasses' keys, whose `eql?` the result's Hash would call. */
+/* Copies keys of String's subclasses: the result's Hash would call their `eql?`. */
 static VALUE strings(VALUE keys) {
   VALUE all = rb_ary_dup(rb_convert_type(keys, T_ARRAY, "Array", "to_ary"));
   for (long i = 0; i < RARRAY_LEN(all); i++) {

@@ -140,8 +140,8 @@ static bool asked_name(SSL *ssl, char name[TLSEXT_MAXLEN_host_name + 1]) {
   return true;
 }
 
-/* Sessions resume only with the same accepted clients and identities: the digest distinguishes
- * contexts with shared ticket keys. */
+/* A session resumes only where the accepted clients and the identities are the same. Contexts may
+ * share ticket keys, so the digest tells them apart. */
 static void extend_policy(const unsigned char *policy, const void *bytes, size_t length, unsigned char *extended) {
   unsigned char both[2 * SHA256_DIGEST_LENGTH];
   memcpy(both, policy, SHA256_DIGEST_LENGTH);

@@ -129,8 +129,8 @@ ssize_t gyre_transport_sendv(struct gyre_transport *transport, const struct iove
 /* Sends bytes after the queue, and queues the rest. Returns 0 when nothing is left, -EAGAIN or
  * -errno. */
 int gyre_transport_pass(struct gyre_transport *transport, const void *bytes, size_t length);
-/* Sends a file's bytes, maybe fewer; returns 0 if it ends before `offset`. Within a message they
- * belong to it and precede the queue. An unreadable file harms no later write. */
+/* Sends a file's bytes, maybe fewer; returns 0 if it ends before `offset`. In the middle of
+ * a message they are part of it, and precede the queue. An unreadable file harms no later write. */
 ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length);
 /* Sends the queue, and a requested end. Returns 0 when nothing is left, -EAGAIN (write.wants), or
  * -errno. */

@@ -18,7 +18,7 @@
 #define HIGH_WATER (64 * 1024) /* unsent bytes at which << waits */
 #define LOW_WATER (16 * 1024)  /* and until which */
 #define FILE_PIECE_BYTES (1 << 20)
-#define RECEPTIONS 16 /* receptions of a reader before its turn */
+#define RECEPTIONS 16 /* most receptions of a reader that has not taken its turn */
 
 static VALUE transport_class;
 

@@ -24,7 +24,7 @@ module Gyre
 
     # A DNS server.
     class Server
-      # Questions of one connection in rules at once; the next ones are not read before one ends.
+      # Most questions of one connection that rules handle at a time. Further ones stay unread.
       STREAM_PLACES = 100
       private_constant :STREAM_PLACES
 

@@ -150,7 +150,7 @@ module Gyre
     end
 
     # Decides from readings whether a loop is held. Uses neither thread nor clock.
-    # A time without sleep and progress of the loop.
+    # A time in which the loop neither sleeps nor makes progress.
     class Hold
       # Below this share of the time another thread or the machine kept the thread from computing.
       LEAST_SHARE = 0.1

@@ -42,10 +42,10 @@
 #   durable: every output of a route has stored records up to this number
 #   refused?: a record came for a sink with an unknown number
 #
-# Full sinks accept a decoder's messages up to twice the limit and 16 MB; the reader checks
+# Full sinks accept a decoder's messages up to twice the limit plus 16 MB; the reader checks
 # `crowded?` and stops. Beyond that, numbered records are refused, to be sent again, and others
-# dropped and counted. Messages from datagrams and log are dropped once the sink is full. A sink
-# skips records with numbers that it has.
+# dropped and counted. Messages given to `datagram` or `log` are dropped as soon as the sink is
+# full. A sink skips records with numbers that it has.
 
 require "gyre/log/ingest/json_lines"
 require "gyre/loop"

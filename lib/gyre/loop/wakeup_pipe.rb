@@ -9,8 +9,9 @@ module Gyre
       # another thread's exception.
       NEVER = { Object => :never }.freeze
 
-      # Returns both ends. Defers exceptions (Thread#raise, #kill, Timeout.timeout): on Ruby 3.1 one
-      # leaves an IO with a closed descriptor, whose collection closes another file.
+      # Returns both ends. Defers exceptions (Thread#raise, #kill, Timeout.timeout): on Ruby 3.1 an
+      # exception here leaves an IO whose descriptor is closed already. Once collected, it closes
+      # the file that has the number then.
       def self.open = Thread.handle_interrupt(NEVER) { IO.pipe }
     end
   end

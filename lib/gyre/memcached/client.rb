@@ -109,7 +109,7 @@ module Gyre
       # change, nil for a missing key.
       def cas(key, ttl = nil, options = nil, &block) = change(key, false, ttl, options, &block)
 
-      # Like {#cas}, but yields nil for a missing key, and stores it.
+      # Like {#cas}; for a missing key yields nil and stores the block's value.
       def cas!(key, ttl = nil, options = nil, &block) = change(key, true, ttl, options, &block)
 
       # Gets a value, or stores and returns the block's.
@@ -272,7 +272,7 @@ module Gyre
         nil
       end
 
-      # Waits for one reply per server, the last one, as replies come in order.
+      # Waits for each server's last reply. Replies come in order, so all have come then.
       def settle(servers)
         calls = servers.map { |server| unreported { server.line(:quiet, "mn\r\n", :send) if server.connection } }
         calls.each { |call| unreported { call&.value } }

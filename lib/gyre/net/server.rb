@@ -41,8 +41,9 @@ module Gyre
       def port = endpoints.first.port
 
       # Serves each connection in a task until the server is closed or this task stopped. Works
-      # anywhere, like {Gyre.run}. A block's exception ends its connection and is reported; peers'
-      # faults at most once a second. Drops peers that fail in the TLS handshake.
+      # anywhere, like {Gyre.run}. A block's exception ends its connection and is reported;
+      # faults of peers are reported at most once a second. Drops peers that fail in the TLS
+      # handshake.
       # @yieldparam transport [Transport] closed after the block
       # @return [void]
       def each(&block)

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# ConditionVariable#wait in a scheduler's fiber: signals once more if the signalled fiber is
-# stopped, times out, or takes the mutex again. Ruby has removed it from the waiters, so the signal
-# would be lost.
+# ConditionVariable#wait in a scheduler's fiber. Passes the signal on if an exception (a stop, a
+# timeout) hits the signalled fiber, even while it takes the mutex again: Ruby has removed it from
+# the waiters, so the signal would be lost.
 
 module Gyre
   class Scheduler

@@ -109,7 +109,7 @@ module Gyre
       self
     end
 
-    # Returns the case taken; nil with a default and nothing possible.
+    # Returns the case taken; nil if none is possible and there is a default.
     def choose
       settled = false
       chosen = try || (wait unless @default)
@@ -119,7 +119,8 @@ module Gyre
       leave(settled) if @offer
     end
 
-    # Returns a possible case; otherwise nil, and without a default all cases wait now.
+    # Returns a case that is possible now, or nil. Then all cases begin to wait, unless there is a
+    # default.
     def try
       locking(channels) do
         chosen = (@cases.size == 1 ? @cases : shuffled(@cases)).find(&:try)

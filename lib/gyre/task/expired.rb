@@ -16,7 +16,7 @@ module Gyre
         deadline.expire
       end
 
-      # True while it leaves the deadline's block.
+      # True while this exception is on its way out of the deadline's block.
       def cancels? = !deadline.over?
 
       # Returns a cancellation that leaves the block before this one: a stop, or an outer deadline's

@@ -19,7 +19,7 @@ module Gyre
         error
       end
 
-      # Empty if the program is not in it.
+      # Returns the trace's lines above `below`; empty if none is the program's.
       def own(error, below, without = nil)
         lines = error.backtrace.to_a.take_while { |line| !line.start_with?(below) }
         without ? lines.grep_v(without) : lines

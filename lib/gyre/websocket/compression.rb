@@ -13,7 +13,8 @@ module Gyre
       # Values of an offer's parameters. zlib's smallest window for compressing is 9.
       VALUES = { "server_no_context_takeover" => [nil], "client_no_context_takeover" => [nil],
                  "server_max_window_bits" => [*"9".."15"], "client_max_window_bits" => [nil, *"8".."15"] }.freeze
-      # Bits of a kept window: 4 KB of earlier messages, and 38 KB of memory instead of 268.
+      # Window bits where the window is kept: 4 KB of earlier messages, in 38 KB of memory. 15 bits
+      # would take 268 KB.
       KEPT_BITS = 12
       private_constant :NAME, :MOST_BITS, :VALUES, :KEPT_BITS
 

@@ -7,7 +7,7 @@ require "gyre/errors"
 
 module Gyre
   class WebSocket
-    # A handler is called by itself; a block has a session.
+    # A handler's methods are called for events; a block runs once, by a session.
     module Session
       # Flags as in websocket.h; without any, the code itself reads.
       MESSAGES = 1

@@ -90,8 +90,9 @@ static struct gyre_transport_object *await(struct client *client, struct gyre_tr
   return object;
 }
 
-/* Receives into `*bytes`, for a NULL there into lent memory, without `bytes` into the transport's
- * input. Returns 0 at the end. A Ractor may wake in another native thread, with its own memory. */
+/* Receives into `*bytes`; if that is NULL, into lent memory; if `bytes` is NULL, into the
+ * transport's input. Returns 0 at the end. A Ractor may wake in another native thread, with its own
+ * memory. */
 static size_t receive(struct client *client, char **bytes, size_t most, enum gyre_http_client_step step) {
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
   bool waited = false, lent = bytes && !*bytes;

@@ -197,8 +197,8 @@ static void begin_head(struct gyre_http_buffer *output, int status) {
   }
 }
 
-/* Adds date, connection and the blank line. Closes if the body ends with the connection, a client
- * may still expect a 100, or much of a body would be discarded. */
+/* Adds date, connection and the blank line. Announces a close if the connection's end is the
+ * body's, if the client may still expect a 100, or if much of the request's body is unread. */
 static void end_head(struct gyre_http_response_head *head) {
   struct gyre_http_buffer *output = head->output;
   struct gyre_http_exchange *exchange = head->exchange;

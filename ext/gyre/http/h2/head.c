@@ -24,7 +24,7 @@ static int refuse(struct gyre_http2_stream *stream, uint16_t status, const char 
   return -1;
 }
 
-/* Returns the text's place in the block, with length 0 without memory. */
+/* Returns the text's place in the block; its length is 0 if memory ran out. */
 static struct gyre_http_slice keep(struct gyre_http2_block *block, const uint8_t *text, size_t length) {
   struct gyre_http_slice slice = {block->text ? block->text->length : 0, (uint32_t)length};
   if (gyre_bytes_append(&block->text, text, length) < 0) slice.length = 0;

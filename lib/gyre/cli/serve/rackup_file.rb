@@ -75,7 +75,7 @@ module Gyre
         raise StartError, "#{path} raised while it was loaded:\n#{error.full_message(highlight: false, order: :top).chomp}"
       end
 
-      # Drops lines below this file and of loading, which all apps share.
+      # Drops this file's lines, those below, and those of loaders: all apps share them.
       def own_trace(error) = Web::Traces.own(error, __FILE__, LOADERS)
 
       def missing(path)

@@ -33,7 +33,8 @@ module Gyre
         LOCK_PATIENCE_S = 10
         # Attempts to open the file while other programs rename it.
         OPENINGS_LIMIT = 10
-        # Limit of bytes written and not synced. A failed sync reads and writes these bytes again.
+        # Limit of bytes written and not synced. After a failed sync they are
+        # read and written again.
         UNSYNCED_BYTES_LIMIT = 256 * 1024 * 1024
 
         # An unsynced batch with its journal entry; `astray`: written to another file; `torn`:

@@ -77,7 +77,7 @@ module Gyre
         acknowledged
       end
 
-      # Sends the newest acknowledgement once the client has taken the last.
+      # Sends the newest acknowledgement once the client has taken the previous one.
       def send_due = act { @response ? linger(@response) : write_due }
 
       # Ends the connection: its client has connected again.

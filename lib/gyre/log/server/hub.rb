@@ -19,7 +19,7 @@ module Gyre
     class Hub
       # Seconds between two writes to followers.
       TAIL_S = 0.05
-      # Limits of reading each connection at the end: seconds, reads.
+      # Most seconds, and most reads, of a connection when the server stops.
       DRAIN_S = 1.0
       DRAIN_READS = 8 * 1_048_576 / Connection::READ_BYTES
 

@@ -138,8 +138,8 @@ module Gyre
 
         # Runs callable.call(*arguments) in a new fiber, with `options` of Fiber.new, up to its
         # first wait. The caller waits at the queue's head. No exception is raised in this wait,
-        # as the job has begun. Before Ruby 4.0, and in a forked child, only the collector takes
-        # the stacks of ended jobs, and the kernel refuses stacks beyond vm.max_map_count.
+        # as the job has begun. Before Ruby 4.0, and in a forked child, only the collector frees
+        # the stacks of ended jobs. Runs it now and then, as the kernel allows vm.max_map_count.
         def spawn(callable, arguments, options)
           collect if ((@begun += 1) % JOBS_KEPT).zero? && (STACKS_STAY || forked?)
           waiter = self.waiter

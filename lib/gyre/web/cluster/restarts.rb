@@ -33,8 +33,8 @@ module Gyre
           @promise = promise
         end
 
-        # A request during a restart gets its own, as the current one may have read the code
-        # already; one restart serves all such requests. A hot restart includes a rolling one.
+        # All requests during a restart share one further restart, as the current one may have read
+        # the code already. A hot restart includes a rolling one.
         # `block` begins it.
         def remember(kind, block)
           @log.info("#{kind.to_s.capitalize} restart: it begins when the present one is over")
