@@ -242,8 +242,8 @@ void gyre_dns_put_header(struct gyre_dns_writer *writer, uint16_t id, uint16_t f
   for (int i = 0; i < 4; i++) gyre_dns_put_16(writer->bytes + 4 + 2 * i, counts[i]);
 }
 
-/* Compares with an earlier name by the writer's own pointers, with case, as names keep their zone's
- * (RFC 4343, section 4). */
+/* Compares with a name already written, following its compression pointers. Case matters, as names
+ * keep their zone's (RFC 4343, section 4). */
 static bool is_written_at(const uint8_t *bytes, size_t at, const uint8_t *name) {
   for (;;) {
     uint8_t label = bytes[at];

@@ -11,8 +11,8 @@ struct gyre_dns_zone *gyre_dns_zone_new(const uint8_t *origin);
 void gyre_dns_zone_free(struct gyre_dns_zone *zone);
 const uint8_t *gyre_dns_zone_origin(const struct gyre_dns_zone *zone);
 
-/* Adds a valid record, once among a name's first thousand. Returns 0, -ENOMEM, or -EINVAL: outside
- * the zone, or a CNAME beside other records. */
+/* Adds a valid record; drops a duplicate of one of the name's first thousand. Returns 0, -ENOMEM,
+ * or -EINVAL: outside the zone, or a CNAME beside other records. */
 int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t type, uint32_t ttl, const uint8_t *data,
                       size_t length);
 /* Sorts names for NSEC, after the last record. Returns 0, -ENOMEM, or -ENOENT without SOA. */

@@ -183,7 +183,8 @@ static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre
   return wait->unblocked;
 }
 
-/* Queues the fiber to raise before other fibers: after `last`, a ready node or the queue's head. */
+/* Puts the interrupted fiber at the front of the ready queue, behind `last`: the queue's head, or
+ * the fiber put there before. */
 static struct gyre_list *raise_at(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt,
                                   struct gyre_parked *parked, struct gyre_list *last) {
   move(&scheduler->interrupts.raising, interrupt);
@@ -334,7 +335,8 @@ void gyre_interrupts_forked(struct gyre_scheduler *scheduler) {
   scheduler->interrupts.is_away = false;
 }
 
-/* A timeout on a collectable fiber's stack owns and marks its held interrupt. */
+/* Skips held interrupts of fibers outside the pool: marking them would keep the fibers alive. Their
+ * timeouts mark them. */
 void gyre_interrupts_mark(struct gyre_scheduler *scheduler) {
   struct gyre_list *list;
   rb_gc_mark(scheduler->interrupts.live_fibers);

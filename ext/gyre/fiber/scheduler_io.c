@@ -22,8 +22,8 @@ static VALUE scheduler_pace(VALUE self) {
   return Qnil;
 }
 
-/* Asks the kernel for a timeout of 0. Lets other fibers run if nothing is ready, as they may change
- * that. */
+/* For a timeout of 0: asks the kernel without waiting. If nothing is ready, lets other fibers run,
+ * as they may change that. */
 static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) {
   int ready = gyre_ready_now(fd, events);
   if (ready == 0) {

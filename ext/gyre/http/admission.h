@@ -65,7 +65,7 @@ void gyre_admission_put_last(struct gyre_admission *admission, struct gyre_admis
 
 void gyre_admission_withdraw(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
 
-/* Frees a place; once for each given one and gyre_admission_take. */
+/* Frees a place. Called once for each place that was given or taken (gyre_admission_take). */
 void gyre_admission_leave(struct gyre_admission *admission);
 
 /* A server's places for requests and its budgets of memory and open files, shared by its

@@ -188,7 +188,7 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
 /* Makes an env of a refused head's known parts, for the access log. */
 VALUE gyre_http_refused_env(struct gyre_http_connection *connection, const struct gyre_http_request *request);
 VALUE gyre_http_field_hash(const struct gyre_http_head *head, const char *bytes);
-/* Raises ArgumentError for a client's request that would not be one. */
+/* Raises ArgumentError if method and target make no request line, for the client. */
 void gyre_http_check_request(VALUE method, VALUE target);
 /* The same for a field, whose value is a String or an Array of them; for rb_hash_foreach. */
 int gyre_http_check_field(VALUE name, VALUE value, VALUE unused);

@@ -40,7 +40,7 @@ struct gyre_keyed_watch {
   enum gyre_keyed_state state;
   bool oneshot, timed;
   bool queued;   /* its event is queued */
-  bool trusted;  /* registration reused unseen by the kernel */
+  bool trusted;  /* reuses its registration without asking the kernel */
   bool identity; /* in the table by address */
   bool overdue;  /* rested at the last poll, too */
 };

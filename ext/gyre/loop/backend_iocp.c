@@ -214,7 +214,7 @@ static int iocp_backend_watch(void *opaque, int fd, uint32_t generation, unsigne
   NTSTATUS status = NtDeviceIoControlFile(poll->group->driver, NULL, NULL, &poll->overlapped,
                                           (IO_STATUS_BLOCK *)&poll->overlapped, IOCTL_POLL, &poll->information,
                                           sizeof(poll->information), &poll->information, sizeof(poll->information));
-  if (status < 0) { /* this is no completion; a successful call completes at once */
+  if (status < 0) { /* no completion will come; a call that succeeds at once has one, too */
     free_poll(state, poll);
     return refusal(status);
   }

@@ -134,7 +134,7 @@ static inline struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int
 static inline bool gyre_loop_is_drained(const struct gyre_loop *loop, const struct gyre_descriptor *held,
                                         unsigned interest) {
   if ((held->drained & interest) != interest) return false;
-  /* If reports end watches, a new one reports the present state. */
+  /* Without EDGE a watch ends with its report, and a new watch reports the present state. */
   return (held->registered & interest) == interest || !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
 }
 

@@ -22,7 +22,7 @@ struct gyre_shares {
 
 /* Maps the memory once. Returns 0 or -errno. */
 int gyre_shares_map(void);
-/* Gives this process a place from 0 on; without it, it knows no others. */
+/* Gives this process its place (0, 1, …). A process without a place knows no others. */
 void gyre_shares_place(unsigned number);
 void gyre_shares_join(struct gyre_shares *shares);
 void gyre_shares_leave(struct gyre_shares *shares);

@@ -132,7 +132,8 @@ static bool use_key(SSL_CTX *ssl, STACK_OF(X509) * chain, const struct gyre_tls_
   return used;
 }
 
-/* Reads the system's authorities once in a process. A revocation list changes its own copy. */
+/* Reads the system's authorities once in a process. A context with a revocation
+ * list reads its own, as the list is added to them. */
 static bool use_system(SSL_CTX *ssl, const struct gyre_tls_options *options) {
   static _Atomic(X509_STORE *) shared;
   X509_STORE *store = options->crl ? NULL : atomic_load(&shared), *none = NULL;

@@ -301,8 +301,8 @@ static ssize_t plain_sendv(struct gyre_transport *transport, const struct iovec 
   return result(&transport->write, GYRE_WRITABLE, sent);
 }
 
-/* Sends pieces of a file that sendfile does not support. sendfile needs a non-blocking socket and
- * raises SIGPIPE, which Ruby ignores. */
+/* Sends a file's bytes by sendfile; a file that it does not support is read in pieces. Needs
+ * a non-blocking socket and raises SIGPIPE, which Ruby ignores. */
 static ssize_t plain_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
 #ifdef GYRE_HAVE_SENDFILE
   off_t from = (off_t)offset;

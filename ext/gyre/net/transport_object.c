@@ -281,7 +281,8 @@ bool gyre_transport_object_is_drained(struct gyre_transport_object *object) {
   return true;
 }
 
-/* Returns Qundef instead of a wait or yield out of turn, as others would read its bytes. */
+/* Out of turn it neither waits nor yields, as another reader would take its bytes, and returns
+ * Qundef. */
 static VALUE read_on(VALUE argument) {
   struct reading *reading = (struct reading *)argument;
   struct gyre_transport_object *object = gyre_transport_object_get(reading->self);

@@ -56,8 +56,9 @@ module Gyre
         bytes.bytesize > Message::BYTES_LIMIT ? [413, "a DNS message has at most #{Message::BYTES_LIMIT} bytes"] : [200, bytes]
       end
 
-      # "" for an unknown client, which gets no recursion. A proxy hides its client unless the web
-      # server trusts it, and then this header names the client alone (--trusted-proxy).
+      # "" for an unknown client, which gets no recursion. Behind a proxy that the web
+      # server does not trust (--trusted-proxy) the client is unknown. A trusted one's header names
+      # the client alone.
       def sockaddr(env)
         address, forwarded = env.values_at("REMOTE_ADDR", "HTTP_X_FORWARDED_FOR")
         hidden = HIDDEN.any? { |name| env.key?(name) } || (forwarded && forwarded != address)

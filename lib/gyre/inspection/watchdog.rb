@@ -197,7 +197,7 @@ module Gyre
     # Another thread's processor time (Linux): tells Gyre::Watchdog whether a stuck thread computes
     # or is kept from running. Keeps the GVL, or a computing thread would have it for 100 ms.
     class CPUTime
-      # Makes a clock's number of a thread's (clock_getcpuclockid(3), include/linux/posix-timers.h).
+      # For the number of a thread's CPU clock (clock_getcpuclockid(3), linux/posix-timers.h).
       LINUX = RbConfig::CONFIG["host_os"].include?("linux")
       SCHEDULER_PER_THREAD = 6
       private_constant :LINUX, :SCHEDULER_PER_THREAD

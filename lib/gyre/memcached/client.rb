@@ -140,8 +140,8 @@ module Gyre
 
       def get_with_metadata_result(key, options = {}) = Result.new(**get_with_metadata(key, options))
 
-      # Sends the block's commands together, or none if it raises. Returns results in order; raises
-      # the first error after all.
+      # Sends the block's commands together, or none if it raises. Returns results in order. If
+      # commands failed, raises the first error once all have ended.
       def pipeline
         pipeline = Pipeline.new(@commands)
         yield pipeline

@@ -91,7 +91,7 @@ module Gyre
 
       def failures_limit = [@all[:socket_max_failures], 1].max
 
-      # Reports servers' failures and returns.
+      # Gets a message when a server fails, and when it is back.
       def logger = @all[:logger].respond_to?(:call) ? @all[:logger].call : @all[:logger]
 
       # Ractor.new copies its arguments, these options first.

@@ -396,7 +396,7 @@ static void begin_head(struct gyre_http_connection *connection) {
   gyre_http_connection_deadline(connection, connection->acceptor->limits.head_ns);
 }
 
-/* Handles a request's first bytes. Keeps nothing of a whole head in lent memory, as usual. */
+/* Handles a request's first bytes. Usually the head is whole and used in lent memory, uncopied. */
 static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_http_request request;
   bool whole = false;

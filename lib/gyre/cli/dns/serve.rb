@@ -70,8 +70,8 @@ module Gyre
 
         private
 
-        # Binds before it gives up root's rights; reads rules and zones before that only without
-        # workers.
+        # Binds as root, before it gives up these rights. Only without workers it also reads rules
+        # and zones as root.
         def serve(privileges)
           log = privileges.making(@values[:log]) { open_log }
           @sockets = explaining("--bind") { Gyre::DNS::Sockets.new(addresses, workers: @values[:workers] || 1) }

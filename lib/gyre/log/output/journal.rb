@@ -136,7 +136,7 @@ module Gyre
         @retries.report("more than #{CLIENTS_LIMIT} acknowledged clients: those unseen for longest are forgotten")
       end
 
-      # Replaces all entries by a snapshot and `entry`, the open batch's.
+      # Syncs. After a failure replaces all entries by a snapshot and `entry`, the open batch's.
       def sync(entry)
         doubtful = false
         @retries.until_success("sync #{@path}") do
