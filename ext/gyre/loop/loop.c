@@ -56,7 +56,7 @@ static void register_all_later(struct gyre_loop *loop) {
   }
 }
 
-/* Reopens the backend of an ended thread; keeps the old one without descriptors. */
+/* Reopens the backend of an ended thread. If no descriptor is free, keeps the old one. */
 static int replace(struct gyre_loop *loop) {
   void *fresh = NULL;
   int error = loop->backend->open(&fresh);

@@ -130,7 +130,7 @@ static inline struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int
 
 /* True if a call is known to block: a watch begun now reports a change. It may be wrong after
  * the holder has reopened the number, or after a read that an urgent mark or passed descriptors cut
- * short. The watch asks the kernel before the loop sleeps; a busy loop does so in milliseconds. */
+ * short. The watch asks the kernel before the loop sleeps; a busy loop asks in milliseconds. */
 static inline bool gyre_loop_is_drained(const struct gyre_loop *loop, const struct gyre_descriptor *held,
                                         unsigned interest) {
   if ((held->drained & interest) != interest) return false;

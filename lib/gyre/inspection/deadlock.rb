@@ -157,7 +157,7 @@ module Gyre
 
         def other_threads? = Thread.list.any? { |thread| thread != Thread.current && !OWN_THREADS.include?(thread.name) }
 
-        # Sleeps end by themselves, and waits for ended threads soon.
+        # A sleep ends by itself, and a wait for an ended thread soon.
         def for_another?(wait) = wait.state == :waiting && !wait.left_s && !wait.blocker.nil? && !wait.blocker.is_a?(Thread) && !wait.sleeping?
 
         def describe(inspection)

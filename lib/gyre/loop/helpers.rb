@@ -30,7 +30,7 @@ module Gyre
     class FileWatch < Helper
       # Without inotify.
       INTERVAL_S = 0.5
-      # A report has up to 16 bytes and a name of 256.
+      # A report has 16 bytes and a name of up to 256.
       REPORTS_BYTES = 16_384
       # A report's watch, mask, cookie, length of the name.
       HEAD = "iIII"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Commands without waiting for earlier replies: batches (Client#pipeline) and promises
-# (Client#async). Methods are text, as Ractors call none defined by blocks.
+# (Client#async). Methods are defined from text, as a Ractor calls none that a block defines.
 
 require "gyre/sync/promise"
 
