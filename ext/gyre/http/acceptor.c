@@ -183,11 +183,11 @@ static struct gyre_http_acceptor *acceptor_of(struct gyre_acceptor *net) {
 
 /* True if the peer may send a PROXY header. Every peer may on a Unix socket, or if no proxies are
  * configured. */
-static bool is_proxy(const struct gyre_http_acceptor *acceptor, const struct gyre_peer *peer) {
+static bool is_proxy(const struct gyre_http_acceptor *acceptor, struct gyre_peer peer) {
   static const uint8_t mapped[12] = {[10] = 255, [11] = 255}; /* IPv4 in IPv6, RFC 4291, section 2.5.5.2 */
-  bool is_mapped = peer->family == AF_INET6 && memcmp(peer->address, mapped, sizeof(mapped)) == 0;
-  const uint8_t *address = peer->address + (is_mapped ? sizeof(mapped) : 0);
-  uint8_t family = is_mapped ? AF_INET : peer->family;
+  bool is_mapped = peer.family == AF_INET6 && memcmp(peer.address, mapped, sizeof(mapped)) == 0;
+  const uint8_t *address = peer.address + (is_mapped ? sizeof(mapped) : 0);
+  uint8_t family = is_mapped ? AF_INET : peer.family;
   if (acceptor->proxies.count == 0 || (family != AF_INET && family != AF_INET6)) return true;
   for (uint32_t i = 0; i < acceptor->proxies.count; i++) {
     if (gyre_proxy_in_range(&acceptor->proxies.ranges[i], family, address)) return true;
@@ -197,13 +197,13 @@ static bool is_proxy(const struct gyre_http_acceptor *acceptor, const struct gyr
 
 static int accept_connection(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer) {
   struct gyre_http_acceptor *acceptor = acceptor_of(listener->acceptor);
-  struct gyre_http_connection *connection = gyre_http_connection_new(listener, fd, peer);
-  if (!connection) return -ENOMEM;
-  if (listener->proxy && !is_proxy(acceptor, &connection->peer)) {
+  if (listener->proxy && !is_proxy(acceptor, gyre_http_peer(peer))) {
     acceptor->counts.refused++;
-    gyre_http_connection_end(connection, false);
+    close(fd);
     return 0;
   }
+  struct gyre_http_connection *connection = gyre_http_connection_new(listener, fd, peer);
+  if (!connection) return -ENOMEM;
   connection->counted = true;
   gyre_acceptor_count(&acceptor->net, 1);
   gyre_http_connection_set_idle(connection, true);

@@ -316,6 +316,16 @@ static void on_time(struct gyre_timer *timer, void *context) {
   }
 }
 
+struct gyre_peer gyre_http_peer(const struct sockaddr_storage *address) {
+  struct gyre_peer peer = {.family = (uint8_t)address->ss_family};
+  if (address->ss_family == AF_INET) {
+    memcpy(peer.address, &((const struct sockaddr_in *)address)->sin_addr, 4);
+  } else if (address->ss_family == AF_INET6) {
+    memcpy(peer.address, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
+  }
+  return peer;
+}
+
 struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor_listener *listener, int fd,
                                                       const struct sockaddr_storage *address) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(listener->acceptor, struct gyre_http_acceptor, net);
@@ -326,12 +336,7 @@ struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor
   connection->proxy = listener->proxy & 3;
   connection->state = listener->proxy ? GYRE_HTTP_PROXY : listener->tls ? GYRE_HTTP_HANDSHAKE : GYRE_HTTP_FIRST_BYTE;
   connection->https = listener->tls;
-  connection->peer.family = (uint8_t)address->ss_family;
-  if (address->ss_family == AF_INET) {
-    memcpy(connection->peer.address, &((const struct sockaddr_in *)address)->sin_addr, 4);
-  } else if (address->ss_family == AF_INET6) {
-    memcpy(connection->peer.address, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
-  }
+  connection->peer = gyre_http_peer(address);
   connection->watch.ready = on_ready;
   connection->timer.fire = on_time;
   /* Forgets the descriptor's former file, which the program may have closed outside the loop. */

@@ -101,6 +101,7 @@ struct gyre_http_protocols {
 };
 extern struct gyre_http_protocols gyre_http_protocols;
 
+struct gyre_peer gyre_http_peer(const struct sockaddr_storage *address);
 struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor_listener *listener, int fd,
                                                       const struct sockaddr_storage *address);
 void gyre_http_connection_begin_inner(struct gyre_http_connection *connection,

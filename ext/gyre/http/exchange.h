@@ -43,7 +43,8 @@ struct gyre_http_exchange_operations {
 
   VALUE (*next_request)(VALUE self); /* after the first */
   VALUE (*read_body)(VALUE self, size_t most);
-  /* Returns the connection for another protocol, NULL without memory; NULL: the exchange's own. */
+  /* Returns the connection for another protocol, or NULL if memory ran out. Absent: the exchange's
+   * own connection. */
   struct gyre_http_connection *(*upgrade)(struct gyre_http_exchange *exchange);
   VALUE (*hijack)(struct gyre_http_exchange *exchange);
   void (*close)(struct gyre_http_exchange *exchange, bool reset);

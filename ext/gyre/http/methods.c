@@ -6,8 +6,12 @@
 #include <errno.h>
 #include <ruby/io.h>
 
-NORETURN(static void request_is_over(void));
-static void request_is_over(void) { rb_raise(rb_eIOError, "this request is over"); }
+/* Raises after the request's end. */
+static struct gyre_http_exchange *current(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange) rb_raise(rb_eIOError, "this request is over");
+  return exchange;
+}
 
 /* True if this thread must not touch the exchange; then a fiber of the loop's thread runs the
  * method (lib/gyre/http/thread_calls.rb). */
@@ -74,8 +78,7 @@ void gyre_http_request_fail(struct gyre_http_exchange *exchange, int status, con
 }
 
 void gyre_http_request_cut(VALUE self) {
-  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) request_is_over();
+  struct gyre_http_exchange *exchange = current(self);
   if (exchange->operations->alone) {
     exchange->connection->keep_alive = false;
     exchange->connection->hung_up = true;
@@ -209,16 +212,14 @@ static VALUE exchange_write_interim(VALUE self, VALUE status, VALUE headers) {
   int code = NUM2INT(status);
   if (code < 100 || code > 199 || code == 101) rb_raise(rb_eArgError, "status %d is no interim one", code);
   Check_Type(headers, T_HASH);
-  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) request_is_over();
+  struct gyre_http_exchange *exchange = current(self);
   if (!gyre_http_exchange_open(self) || gyre_http_exchange_is_over(exchange)) return Qfalse;
   return gyre_http_response_interim(exchange, code, headers) ? Qtrue : Qfalse;
 }
 
 /* Checked when they are sent. */
 static VALUE exchange_set_trailer(VALUE self, VALUE name, VALUE value) {
-  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) request_is_over();
+  struct gyre_http_exchange *exchange = current(self);
   if (NIL_P(exchange->response_trailers)) exchange->response_trailers = rb_hash_new();
   return rb_hash_aset(exchange->response_trailers, name, value);
 }
@@ -290,8 +291,7 @@ static VALUE exchange_next_request(VALUE self) {
 
 static VALUE exchange_hijack(VALUE self) {
   if (is_outside(self)) return hand_over(self, "hijack", 0, NULL);
-  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) request_is_over();
+  struct gyre_http_exchange *exchange = current(self);
   if (!gyre_http_exchange_open(self)) rb_raise(rb_eIOError, "the connection is over and cannot be hijacked");
   return exchange->operations->hijack(exchange);
 }
@@ -316,8 +316,7 @@ static VALUE exchange_leave_place(VALUE self) {
 /* Counts the file until the request's end: a slow client delays its close. */
 static VALUE exchange_hold_file(VALUE self) {
   if (is_outside(self)) return hand_over(self, "hold_file", 0, NULL);
-  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) request_is_over();
+  struct gyre_http_exchange *exchange = current(self);
   struct gyre_http_budget *files = &exchange->connection->acceptor->capacity.files;
   gyre_http_budget_hold(files, &exchange->response.files_counted, 1);
   if (!gyre_http_budget_is_over(files)) return Qtrue;
@@ -326,8 +325,7 @@ static VALUE exchange_hold_file(VALUE self) {
 }
 
 static VALUE exchange_trailers(VALUE self) {
-  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) request_is_over();
+  struct gyre_http_exchange *exchange = current(self);
   return NIL_P(exchange->trailers) ? rb_hash_new() : exchange->trailers;
 }
 

@@ -133,10 +133,10 @@ module Gyre
       end
 
       def parse_ip(text, authority, scheme, default_port, settings, options, default_host = "*")
-        tls = settings if scheme == :ssl
+        tls, settings = settings, {} if scheme == :ssl
         match = /\A(?:\[(?<v6>[0-9a-f:.]+(?:%[\w.-]+)?)\]|(?<name>(?!-)[\w.*-]*))(?::(?<port>\d+))?\z/i.match(authority)
-        if match.nil? || authority.empty? || (settings.any? && !tls)
-          raise ArgumentError, "#{text.inspect} is not an address: #{ip_hint(authority, scheme, tls ? {} : settings)}"
+        if match.nil? || authority.empty? || settings.any?
+          raise ArgumentError, "#{text.inspect} is not an address: #{ip_hint(authority, scheme, settings)}"
         end
 
         host = match[:v6] || match[:name]

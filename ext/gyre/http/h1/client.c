@@ -391,8 +391,8 @@ static bool is_kept(const struct client *client, const struct gyre_transport *tr
          !gyre_transport_available(transport);
 }
 
-/* True if another request may begin: no further byte and no end has come. Asks the socket, or if
- * `lately` is true and the loop has looked, takes its word. */
+/* True if another request may begin: no further byte and no end has come. Asks the socket. If
+ * `lately` is true, a look of the loop within the last millisecond will do. */
 static VALUE client_is_ready(VALUE self, VALUE lately) {
   struct client *client = get(self);
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);

@@ -217,9 +217,9 @@ static bool is_there(struct ahead *ahead, const char *bytes, size_t length) {
  * limit. */
 static bool lacks_body(const struct gyre_http_connection *connection, const struct gyre_http_request *request) {
   const struct gyre_http_head *head = request->head;
-  struct ahead ahead = begin_ahead(connection, head);
   if (head->content_length > connection->acceptor->limits.body_bytes) return false;
   if (!(head->flags & GYRE_HTTP_HEAD_CHUNKED) && head->content_length <= 0) return false;
+  struct ahead ahead = begin_ahead(connection, head);
   return !is_there(&ahead, request->bytes + request->length, request->came);
 }
 
