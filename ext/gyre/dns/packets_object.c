@@ -472,11 +472,10 @@ static struct place *draw(struct forwarder *forwarder) {
 }
 
 /* EDNS concerns one hop (RFC 6891): the upstream gets ours. */
-static void put_query(VALUE self, struct gyre_dns_writer *writer, uint16_t id) {
-  const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
-  struct gyre_dns_edns edns = {.udp_bytes = GYRE_DNS_UDP_BYTES, .flags = transaction->manner.edns.flags};
+static void put_query(const struct gyre_dns_transaction *asked, struct gyre_dns_writer *writer, uint16_t id) {
+  struct gyre_dns_edns edns = {.udp_bytes = GYRE_DNS_UDP_BYTES, .flags = asked->manner.edns.flags};
   uint16_t counts[4] = {1, 0, 0, gyre_dns_put_opt(writer, &edns)};
-  uint16_t repeated = gyre_dns_16((const uint8_t *)RSTRING_PTR(transaction->bytes) + 2) & (GYRE_DNS_CD | GYRE_DNS_AD);
+  uint16_t repeated = gyre_dns_16((const uint8_t *)RSTRING_PTR(asked->bytes) + 2) & (GYRE_DNS_CD | GYRE_DNS_AD);
   gyre_dns_put_header(writer, id, GYRE_DNS_RD | repeated, counts);
 }
 
@@ -495,7 +494,7 @@ static VALUE forwarder_take(VALUE self, VALUE transaction) {
   (void)drawn_name(place, name);
   gyre_dns_writer_init(&writer, query, sizeof(query));
   (void)gyre_dns_put_question(&writer, name, asked->type, GYRE_DNS_IN);
-  put_query(transaction, &writer, gyre_dns_16(place->drawn));
+  put_query(asked, &writer, gyre_dns_16(place->drawn));
   int error = gyre_datagram_send(forwarder->packets.fd, (const char *)query, writer.length, NULL);
   if (error == -EAGAIN) give_back(forwarder, place, NULL, 0);
   if (error && error != -EAGAIN) close_client(&forwarder->packets.client); /* perhaps of an earlier packet (udp(7)) */

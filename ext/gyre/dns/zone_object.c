@@ -7,8 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-static VALUE zone_class, responder_class;
-
 static void zone_free(void *zone) { gyre_dns_zone_free(zone); }
 
 GYRE_TYPE(zone_type, "Gyre::DNS::Zone", NULL, zone_free, NULL, RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED);
@@ -167,13 +165,13 @@ void gyre_init_dns_zone(void) {
   VALUE random = rb_funcall(rb_cRandom, rb_intern("urandom"), 1, INT2FIX(sizeof(secret)));
   memcpy(secret, RSTRING_PTR(random), sizeof(secret));
   RB_GC_GUARD(random);
-  zone_class = rb_define_class_under(gyre_mDNS, "Zone", rb_cObject);
+  VALUE zone_class = rb_define_class_under(gyre_mDNS, "Zone", rb_cObject);
   rb_undef_alloc_func(zone_class);
   rb_define_singleton_method(zone_class, "new", zone_new, 1);
   rb_define_method(zone_class, "origin", zone_origin, 0);
   rb_define_method(zone_class, "add", zone_add, 4);
   rb_define_method(zone_class, "finish", zone_finish, 0);
-  responder_class = rb_define_class_under(gyre_mDNS, "Responder", rb_cObject);
+  VALUE responder_class = rb_define_class_under(gyre_mDNS, "Responder", rb_cObject);
   rb_undef_alloc_func(responder_class);
   rb_define_singleton_method(responder_class, "new", responder_new, 1);
   rb_define_method(responder_class, "use", responder_use, 2);

@@ -66,10 +66,10 @@ module Gyre
         drawn = Random.urandom(2 + @question_bytes)
         @bytes = @given.b
         @bytes[0, 2] = drawn.byteslice(0, 2)
-        (2...(@question_bytes - 2)).each do |index|
-          byte = @bytes.getbyte(index + 10)
-          changes = drawn.getbyte(index).odd? && (byte | 0x20).between?(97, 122) # lengths are below 64
-          @bytes.setbyte(index + 10, byte ^ 0x20) if changes
+        (0...(@question_bytes - 4)).each do |index|
+          byte = @bytes.getbyte(HEADER_BYTES + index)
+          changes = drawn.getbyte(2 + index).odd? && (byte | 0x20).between?(97, 122) # lengths are below 64
+          @bytes.setbyte(HEADER_BYTES + index, byte ^ 0x20) if changes
         end
       end
 

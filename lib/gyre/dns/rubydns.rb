@@ -5,6 +5,7 @@
 
 raise LoadError, "require gyre/dns/rubydns: the rubydns gem is loaded already. Require this before it" if defined?(RubyDNS)
 
+require "forwardable"
 require "gyre/dns"
 
 %w[rubydns async/dns async/dns/server async/dns/resolver async/dns/extensions/string].each { |name| $LOADED_FEATURES << "#{name}.rb" }
@@ -150,7 +151,9 @@ module RubyDNS
   class Server < Async::DNS::Server
     Rule = RubyDNS::Rule
 
-    %i[match otherwise on next!].each { |name| define_method(name) { |*given, &block| rules.public_send(name, *given, &block) } }
+    extend Forwardable
+
+    def_delegators :@rules, :match, :otherwise, :on, :next!
 
     def process(_name, _resource_class, transaction) = rules.answer(transaction)
   end

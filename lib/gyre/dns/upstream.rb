@@ -19,7 +19,7 @@ module Gyre
       # Exchanges at once, each with a socket per server; others wait. The second number is for TCP
       # and TLS.
       PLACES, STREAM_PLACES = 500, 100
-      # Of a forwarder, ten for each question.
+      # Random bytes of a forwarder: ten for each of its places.
       RANDOM_BYTES = 5000
       private_constant :STREAM_PLACES, :RANDOM_BYTES
 

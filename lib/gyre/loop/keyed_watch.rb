@@ -43,8 +43,11 @@ module Gyre
         @helper&.cancel
       end
 
-      # Watches again after its event ({#ready}).
+      # Called before each wait. Watches again after its event ({#ready}), or fails if its io was
+      # closed.
       def resume
+        return failed(nil) if @io&.closed?
+
         attach(@loop) if @paused && !@queued
         @paused = false unless @queued
       end
@@ -53,10 +56,6 @@ module Gyre
       def taken
         @queued = false
         @helper.nil? || @helper.event
-      end
-
-      def check
-        failed(nil) if @io&.closed?
       end
 
       def failure = IOError.new("watch #{@key.inspect}: its io was closed; unwatch it before")

@@ -254,10 +254,9 @@ module Gyre
       # Asks the kernel, also if the queue never empties. Finds closed IOs whose number was reused.
       def wait
         settle
-        @watches.values.each(&:check)
+        @watches.values.each(&:resume)
         raise @failures.shift.failure unless @failures.empty?
 
-        @watches.values.each(&:resume)
         if @scheduler.nil?
           @loop.poll { nothing? }
         elsif nothing?
