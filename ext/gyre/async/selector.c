@@ -30,7 +30,7 @@ struct gyre_selector {
   VALUE loop_fiber;
   /* the loop's fiber, which made it */
   VALUE thread;
-  VALUE *ready;                       /* a ring of fibers, or objects with alive? and transfer; nil: entered already */
+  VALUE *ready;                       /* ring of fibers (or objects with alive? and transfer); nil: already entered */
   uint64_t first, end;                /* places in it, ever growing */
   size_t capacity;                    /* a power of two */
   struct gyre_list waiting, reported; /* struct gyre_selector_wait */
@@ -165,7 +165,7 @@ static VALUE selector_leave(struct gyre_selector *selector) {
   return gyre_transfer(selector->loop_fiber);
 }
 
-/* Enters the loop's fiber without queueing. Returns the transfer's value. */
+/* Enters the loop's fiber and does not queue this one. Returns the transfer's value. */
 static VALUE selector_transfer(VALUE self) { return selector_leave(selector_opened(self)); }
 
 /* Returns the fiber's place. */

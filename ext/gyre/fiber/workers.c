@@ -79,8 +79,8 @@ static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *wo
 
 /* --- the size of the pool --- */
 
-/* Idle workers are suspended in wait_for_job. Skips those that the program has entered: they may be
- * suspended deeper, in a signal handler. */
+/* Idle workers are suspended in wait_for_job. Skips workers that the
+ * program has entered. Such a fiber may be suspended deeper, in a signal handler. */
 static void discard_stacks(struct gyre_scheduler *scheduler) {
   uintptr_t addresses[GYRE_IDLE_WORKERS_LIMIT];
   size_t count = 0;

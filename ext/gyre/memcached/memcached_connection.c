@@ -547,8 +547,9 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
 
 static VALUE shut_down(VALUE io) { return rb_funcall(io, rb_intern("shutdown"), 0); }
 
-/* Closes and fails the calls; a forked child closes only its descriptor. Returns false while
- * another thread's loop watches it or a thread reads: try again. */
+/* Closes and fails the calls; a forked child closes only its descriptor. Returns false
+ * while another thread's loop watches the connection or a thread reads from it. The caller then
+ * tries again. */
 static VALUE connection_close(VALUE self) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
   bool here = connection->on_loop.client.forks == gyre_forks;

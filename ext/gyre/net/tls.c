@@ -45,7 +45,7 @@ struct tls {
   bool drained, ended;    /* the socket is empty for now, or has ended */
   bool emptied;           /* the call's last receive got less than requested */
   bool writes;            /* sends, and receives only a partial record's rest */
-  bool begun, wordy;      /* bytes have come; the first is a letter */
+  bool begun, wordy;      /* whether bytes have come, and whether the first is a letter */
   gyre_tls_judge *judge;  /* NULL: authorities decide */
   void *judge_argument;
   int judged_depth;   /* last judged certificate's, or -1 */

@@ -18,7 +18,6 @@ require "gyre/web/cluster/program"
 require "gyre/web/config"
 require "gyre/web/frameworks/thread_state"
 require "gyre/web/log"
-require "pathname"
 
 module Gyre
   module CLI
@@ -335,6 +334,7 @@ module Gyre
       # Returns the lowest quota from this group to the root, in processors, or nil. In a container
       # the path may be the host's, the group at the root.
       def quota(groups, mine)
+        require "pathname"
         Pathname.new(File.read(mine)[/^0::(.*)/, 1].to_s).ascend.filter_map { |group| limit("#{groups}#{group}/cpu.max") }.min
       rescue SystemCallError
         nil # not Linux

@@ -200,6 +200,7 @@ module Gyre
 
       # --- from a request to its response ---
 
+      # Loops without a block: a return out of one is a throw, which costs each request.
       def run(request, interim)
         redirects = pauses = 0
         while (response = perform(with_cookies(request), interim))
@@ -209,14 +210,17 @@ module Gyre
             response.skim(SKIMMED_BYTES)
             next sleep(pause_s)
           end
-          return response unless @limits.redirects_limit.positive? && REDIRECTS.include?(response.status) && (location = response["location"])
-
+          location = location_of(response) or return response
           response.skim(SKIMMED_BYTES)
           redirects += 1
           raise stray("more than #{@limits.redirects_limit} redirects (redirects_limit)", request) if redirects > @limits.redirects_limit
 
           request = redirect(request, response.status, location)
         end
+      end
+
+      def location_of(response)
+        response["location"] if @limits.redirects_limit.positive? && REDIRECTS.include?(response.status)
       end
 
       # Returns Retry-After's seconds if the request may be sent again then.

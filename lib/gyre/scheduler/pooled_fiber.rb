@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# A fiber of the engines' pools, for one job after another. A fiber kept by the program
+# A fiber for jobs: of the native engine's pool for one after another, of the portable engine for
+# one. A fiber kept by the program
 # (Fiber.current) refuses to be entered after its job: its caller would never run again. Engines
 # enter by Fiber's own transfer.
 

@@ -27,7 +27,7 @@ module Gyre
 
       # Returns contexts by {Endpoint#tls}. Raises StartError with the fault and its place.
       def contexts(endpoints)
-        secure = endpoints(endpoints).select(&:tls)
+        secure = Addresses.secure(endpoints, @given).select(&:tls)
         secure.each_with_object({}) { |endpoint, made| made[endpoint.tls] ||= context(endpoint, secure) }
       rescue ArgumentError, ExtensionRequired => error
         raise StartError, error.message

@@ -150,7 +150,10 @@ module Gyre
         @standing.error = error
         @standing.state = refused ? :refused : :away
         report_once(:fault, error.message) if answered
-        @standing.refusal, @outbox.attention = error, true if refused
+        if refused
+          @standing.refusal = error
+          @outbox.attention = true
+        end
         @dialer.failed(refused: refused, at_once: !answered)
         @waiters.wake_all
       end

@@ -110,8 +110,7 @@ module Gyre
         plain = numbered.sort.flat_map(&:last).reject { |path| path.end_with?(Packing::SUFFIX) }
         plain.reverse_each { |path| pack(path) }
       rescue SystemCallError, Zlib::Error => error
-        @trouble = "cannot compress: #{error.message}"
-        report("#{@trouble}; the plain file is kept")
+        report("cannot compress: #{error.message}; the plain file is kept")
       ensure
         @packing = false
       end
