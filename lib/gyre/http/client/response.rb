@@ -157,13 +157,16 @@ module Gyre
         # Gives the connection back even if the response is forgotten.
         # @api private
         def guard
-          ObjectSpace.define_finalizer(self, Response.finalizer(@request.pool, @connection, @exchange)) if @exchange
+          ObjectSpace.define_finalizer(self, Loss.new(@request.pool, @connection, @exchange)) if @exchange
           @guarded = true
           self
         end
 
-        # @api private
-        def self.finalizer(pool, connection, exchange) = ->(_id) { pool.lose(connection, exchange) }
+        # The finalizer of a response. A lambda would take more memory, with its scope.
+        Loss = Struct.new(:pool, :connection, :exchange) do
+          def call(_id) = pool.lose(connection, exchange)
+        end
+        private_constant :Loss
 
         # The connection after a switch of protocols.
         # @api private
