@@ -136,7 +136,8 @@ module GyreTest
       bodies = { "/cut" => Zlib.gzip("hello" * 100)[0..20], "/broken" => "no gzip at all" }
       reach(->(env) { [200, { "content-encoding" => "gzip" }, [bodies.fetch(env["PATH_INFO"])]] }) do |client|
         assert_raises(Gyre::HTTP::Client::ProtocolError) { client.get("/cut") }
-        assert_raises(Gyre::HTTP::Client::ProtocolError) { client.get("/broken") }
+        response = client.stream("GET", "/broken")
+        2.times { assert_raises(Gyre::HTTP::Client::ProtocolError) { response.body } }
       end
     end
 
@@ -144,6 +145,8 @@ module GyreTest
       reach(->(_) { [200, {}, Array.new(30) { "x" * 10_000 }] }, body_bytes_limit: 100_000) do |client|
         assert_raises(Gyre::HTTP::Client::TooLargeError) { client.get("/") }
         client.get("/") { |response| assert_equal 300_000, response.each.sum(&:bytesize) }
+        response = client.stream("GET", "/")
+        2.times { assert_raises(Gyre::HTTP::Client::TooLargeError) { response.body } }
       end
     end
 

@@ -103,7 +103,7 @@ module Gyre
 
           self
         rescue Decoders::Damaged => error
-          raise Client.wrap(error, @request, :body)
+          raise(@failure = Client.wrap(error, @request, :body))
         ensure
           decoder&.close
           close if block
@@ -204,7 +204,7 @@ module Gyre
         end
 
         def too_large(most)
-          raise TooLargeError.new("the body has more than #{most} bytes: stream it, or raise body_bytes_limit", request_method, url, :body)
+          raise(@failure = TooLargeError.new("the body has more than #{most} bytes: stream it, or raise body_bytes_limit", request_method, url, :body))
         end
 
         def leave
