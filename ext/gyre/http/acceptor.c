@@ -19,7 +19,7 @@ static void acceptor_mark(void *opaque) {
   GYRE_MARK(acceptor->sockets, acceptor->contexts, acceptor->handler, acceptor->env.template,
             acceptor->env.usual.server_name, acceptor->env.usual.server_port, acceptor->env.usual.remote,
             acceptor->thread_calls.object, acceptor->upgraded, acceptor->exempt);
-  /* Idle connections hold no marked object. */
+  /* Idle connections refer to no Ruby object. */
   GYRE_EACH(struct gyre_http_exchange, exchange, &acceptor->exchanges.active, node) {
     rb_gc_mark(exchange->handle);
     gyre_http_exchange_mark(exchange);
@@ -34,10 +34,10 @@ static void free_exchanges(struct gyre_list *exchanges) {
   }
 }
 
-/* Leaves the loop alone: the scheduler may already be freed. */
+/* Does not touch the loop, because the scheduler may already be freed. */
 static void acceptor_free(void *opaque) {
   struct gyre_http_acceptor *acceptor = opaque;
-  free_exchanges(&acceptor->exchanges.active); /* their handles are garbage too, and would mark the acceptor */
+  free_exchanges(&acceptor->exchanges.active); /* safe: a live handle would mark the acceptor */
   free_exchanges(&acceptor->exchanges.spare);
   gyre_admission_forget(&acceptor->capacity.admission);
   while (!gyre_list_empty(&acceptor->connections))
@@ -64,8 +64,8 @@ static struct gyre_http_acceptor *acceptor_get(VALUE self) {
 
 /* --- calls from other threads (lib/gyre/http/thread_calls.rb) --- */
 
-/* Passes on the promises of requests whose clients have left. An ended request's handler has
- * settled its own. */
+/* Passes to ThreadCalls the promises of requests whose clients have left. Ended requests are not in
+ * the list: their promises are settled at their end. */
 static void tell_departures(struct gyre_http_acceptor *acceptor) {
   while (!gyre_list_empty(&acceptor->leaving)) {
     struct gyre_http_exchange *exchange =
@@ -82,7 +82,7 @@ static VALUE start_thread_calls(VALUE argument) {
   return rb_funcall(acceptor->thread_calls.object, rb_intern("start"), 1, acceptor->scheduler->self);
 }
 
-/* After an exception the next turn starts the remaining calls. */
+/* Runs the calls of other threads. After an exception, the next turn runs the remaining calls. */
 static void run_thread_calls(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(post, struct gyre_http_acceptor, thread_calls.post);
   int state = 0;
@@ -92,7 +92,7 @@ static void run_thread_calls(struct gyre_scheduler *scheduler, struct gyre_post 
   rb_jump_tag(state);
 }
 
-/* Any thread may call it. */
+/* May be called in any thread. */
 static VALUE acceptor_post(VALUE self) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   if (gyre_list_empty(&acceptor->client.node) || acceptor->scheduler->closed) return Qnil;
@@ -106,7 +106,7 @@ static VALUE close_thread_calls(VALUE argument) {
   return rb_funcall(acceptor->thread_calls.object, rb_intern("close"), 0);
 }
 
-/* Ends all waits except the connections'. Returns a state for rb_jump_tag. */
+/* Settles departures and ends the calls of other threads. Returns 0, or a state for rb_jump_tag. */
 static int end_waits(struct gyre_http_acceptor *acceptor) {
   int state = 0;
   rb_protect(close_thread_calls, (VALUE)acceptor, &state);
@@ -133,7 +133,7 @@ static void closing(struct gyre_client *client) {
   if (end_waits(acceptor)) rb_set_errinfo(Qnil);
 }
 
-/* In a forked child: the open connections are the parent's. */
+/* Runs in a forked child. Abandons the connections, because they belong to the parent process. */
 static void forked(struct gyre_client *client) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http_acceptor, client);
   gyre_list_init(&acceptor->keeper);
@@ -181,8 +181,8 @@ static struct gyre_http_acceptor *acceptor_of(struct gyre_acceptor *net) {
   return GYRE_CONTAINER(net, struct gyre_http_acceptor, net);
 }
 
-/* True if the peer may send a PROXY header. Every peer may on a Unix socket, or if no proxies are
- * configured. */
+/* True if the peer may send a PROXY header. On a Unix socket, or if no proxies are configured,
+ * every peer may send a PROXY header. */
 static bool is_proxy(const struct gyre_http_acceptor *acceptor, struct gyre_peer peer) {
   static const uint8_t mapped[12] = {[10] = 255, [11] = 255}; /* IPv4 in IPv6, RFC 4291, section 2.5.5.2 */
   bool is_mapped = peer.family == AF_INET6 && memcmp(peer.address, mapped, sizeof(mapped)) == 0;
@@ -219,7 +219,7 @@ static void refuse_connection(struct gyre_acceptor_listener *listener, int fd, c
   const struct iovec piece = {response, sizeof(response) - 1};
   struct gyre_http_acceptor *acceptor = acceptor_of(listener->acceptor);
   acceptor->counts.refused++;
-  /* Over TLS, closes without a response, which would cost a handshake. */
+  /* Closes a TLS connection without a response, because a response would cost a handshake. */
   struct gyre_http_connection *connection = listener->tls ? NULL : gyre_http_connection_new(listener, fd, peer);
   if (!connection) {
     close(fd);
@@ -245,7 +245,7 @@ static VALUE complain(VALUE self) {
 
 static VALUE start_complaint(VALUE self) { return gyre_spawn(acceptor_get(self)->scheduler, complain, self, Qnil); }
 
-/* Logs in another fiber, as a log may wait. */
+/* Logs in another fiber, because the logger may wait. */
 static void accepting_paused(struct gyre_acceptor *net, int error) {
   struct gyre_http_acceptor *acceptor = acceptor_of(net);
   int state = 0;
@@ -259,7 +259,7 @@ static const struct gyre_acceptor_operations acceptor_operations = {
 
 /* --- methods (contract: server.rb) --- */
 
-/* Connections count references to their contexts. */
+/* A former context lives on: each connection counts a reference to its own context. */
 static VALUE acceptor_set_contexts(VALUE self, VALUE contexts) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   Check_Type(contexts, T_ARRAY);
@@ -300,8 +300,8 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   return self;
 }
 
-/* Called before start. `versions`: an Integer per socket; `ranges`: family, bits and 16 address
- * bytes each. */
+/* Called before start. `versions`: an Integer for each socket; `ranges`: a String of struct
+ * gyre_proxy_range. */
 static VALUE acceptor_expect_proxies(VALUE self, VALUE versions, VALUE ranges) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   Check_Type(versions, T_ARRAY);
@@ -389,8 +389,8 @@ static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
   return LONG2NUM(count);
 }
 
-/* Leaves the loop, which must not keep acceptor, handler and app alive; later calls of other
- * threads raise. Returns a state for rb_jump_tag. */
+/* Leaves the loop once all connections have ended, so that the loop does not keep acceptor, handler
+ * and app alive. Later calls of other threads raise. Returns 0, or a state for rb_jump_tag. */
 static int leave_scheduler(struct gyre_http_acceptor *acceptor) {
   if (!gyre_list_empty(&acceptor->exchanges.active) || !gyre_list_empty(&acceptor->connections)) return 0;
   if (RHASH_SIZE(acceptor->upgraded) || gyre_thread_is_foreign(acceptor->scheduler)) return 0;
@@ -414,7 +414,7 @@ static VALUE acceptor_close(VALUE self) {
   return self;
 }
 
-/* Without this memory, worker processes accept independently. */
+/* Maps the counts that worker processes share. If false, each process accepts independently. */
 static VALUE acceptor_map_shares(VALUE class) { return gyre_shares_map() == 0 ? Qtrue : Qfalse; }
 
 static VALUE acceptor_set_place(VALUE class, VALUE place) {
@@ -444,7 +444,7 @@ static VALUE acceptor_stats(VALUE self) {
   return stats;
 }
 
-/* The use of each budget, for tests and figures. */
+/* Returns the use of each budget, for tests and benchmarks. */
 static VALUE acceptor_used(VALUE self) {
   const struct gyre_http_capacity *capacity = &acceptor_get(self)->capacity;
   VALUE used = rb_hash_new();

@@ -13,9 +13,9 @@
 
 #include <netinet/in.h>
 
-/* Values shared by requests with this authority and address; see env.c. */
+/* Env values kept for requests with the same authority and peer address; see env.c. */
 struct gyre_http_usual {
-  VALUE server_name, server_port, remote; /* frozen; 0 before the first */
+  VALUE server_name, server_port, remote; /* frozen; 0 until env.c has learned them */
   uint32_t misses;
   uint16_t authority_length;
   bool https;
@@ -23,11 +23,11 @@ struct gyre_http_usual {
   char authority[256];
 };
 
-/* Positions of entries that each env sets; see env.c. */
+/* Maps the template's entries to the values that each env sets; see env.c. */
 #define GYRE_HTTP_ENV_PLACES 64
 struct gyre_http_env_places {
-  int8_t values[GYRE_HTTP_ENV_PLACES]; /* position of the entry's value, or -1 */
-  uint16_t missing;                    /* a bit for each value without an entry */
+  int8_t values[GYRE_HTTP_ENV_PLACES]; /* index of the entry's value in env.c, or -1 */
+  uint16_t missing;                    /* a bit for each value that the template has no entry for */
 };
 
 struct gyre_http_acceptor {
@@ -36,34 +36,34 @@ struct gyre_http_acceptor {
   struct gyre_list keeper;
   struct gyre_scheduler *scheduler; /* NULL before start */
   VALUE self, sockets, contexts, handler;
-  VALUE exempt; /* responds to call(path): whether a GET needs no place; or nil */
+  VALUE exempt; /* nil, or: call(path) is true if a GET of the path needs no place */
   struct gyre_http_limits limits;
   struct gyre_http_capacity capacity;
   struct gyre_list connections;
-  int paused_error; /* of accept */
+  int paused_error; /* errno of the accept that failed */
   bool draining;
   bool cancel_when_gone; /* cancels requests of departed clients */
-  void *scratch;         /* for HTTP/1; valid until the next call on a connection */
+  void *scratch;         /* HTTP/1's; its content is valid until the next call on any connection */
   struct {
     VALUE object;          /* Gyre::HTTP::ThreadCalls: calls from other threads */
     struct gyre_post post; /* linked while calls or departures wait */
   } thread_calls;
   struct gyre_list leaving; /* exchanges whose clients have departed */
   struct {
-    struct gyre_proxy_range *ranges; /* peers with trusted PROXY headers; empty: all peers */
+    struct gyre_proxy_range *ranges; /* peers whose PROXY headers are trusted; empty: all */
     uint32_t count;
   } proxies;
   struct {
     struct gyre_list active, spare; /* spare exchanges for the next requests */
     int spare_count;
   } exchanges;
-  /* Objects of connections that have left HTTP; they respond to interrupt. */
+  /* Keys: Ruby objects of connections that have left HTTP; each responds to `interrupt`. */
   VALUE upgraded;
   struct {
     uint32_t idle, lingering_refused;
     uint32_t upgraded_drained;
     uint64_t running, requests, malformed, refused;
-    uint64_t handshake_turn; /* turn of the loop that `handshakes` counts */
+    uint64_t handshake_turn; /* number of the turn that `handshakes` belongs to */
     uint32_t handshakes;
   } counts;
   struct gyre_http_statistics statistics;
@@ -73,11 +73,11 @@ struct gyre_http_acceptor {
     struct gyre_http_usual usual;
     struct gyre_http_env_places places;
   } env;
-  struct gyre_http_buffer output; /* lent for heads of responses, until the fiber parks */
+  struct gyre_http_buffer output; /* for a response's head; valid until the fiber parks */
   struct gyre_http_date date;
 };
 
-/* Time for a request that may be on its way when the drain begins. */
+/* Returns how long a drain waits for a request that may be on its way. */
 static inline int64_t gyre_http_acceptor_grace(const struct gyre_http_acceptor *acceptor) {
   return acceptor->net.shared ? 2 * GYRE_HTTP_GRACE_NS : GYRE_HTTP_GRACE_NS;
 }
@@ -86,12 +86,12 @@ static inline struct gyre_loop *gyre_http_loop(const struct gyre_http_connection
 }
 
 /* acceptor.c */
-/* Leaves the loop after its last upgraded connection, if closed. */
+/* Leaves the loop if the acceptor is closed and its last connection has ended. */
 void gyre_http_acceptor_settle(struct gyre_http_acceptor *acceptor);
 
 /* limits.c */
 void gyre_http_limits_read(struct gyre_http_limits *table, VALUE limits);
 void gyre_http_capacity_read(struct gyre_http_capacity *capacity, VALUE limits);
 
-/* env.c: called before the first env. */
+/* env.c: called before the first env is made. */
 void gyre_http_env_prepare(struct gyre_http_acceptor *acceptor);

@@ -1,8 +1,8 @@
 /* Implements admission.h: places, their queue, and its time limit. */
 #include "http/admission.h"
 
-#define STARTS_A_TURN 64 /* requests to start per turn */
-#define MAKES_ROOM 0     /* deadline of a request that leaves the queue for another */
+#define STARTS_A_TURN 64 /* maximum waiting requests started in a turn */
+#define MAKES_ROOM 0     /* deadline of a request that must leave the queue for a newer request */
 
 static struct gyre_admission_waiter *first(const struct gyre_list *list) {
   return gyre_list_empty(list) ? NULL : GYRE_CONTAINER(list->next, struct gyre_admission_waiter, node);
@@ -17,13 +17,14 @@ static bool is_due(const struct gyre_admission *admission) {
   return admission->waiting_count > 0 && admission->running < admission->running_limit;
 }
 
-/* Retries at the next request's end if memory is short. */
+/* Sets the timer that starts waiters. If memory is short, the next request's end tries again. */
 static void arm_places(struct gyre_admission *admission) {
   if (admission->loop && is_due(admission) && !gyre_timer_armed(&admission->places))
     (void)gyre_timers_arm(&admission->loop->timers, &admission->places, gyre_loop_now(admission->loop));
 }
 
-/* Sets the timer for the oldest waiter; all limits are equal. Searches the unordered other list. */
+/* Sets the timer for the earliest deadline. `waiting` is in the order of deadlines, `ended` is
+ * not. */
 static void arm_late(struct gyre_admission *admission) {
   struct gyre_timers *timers = &admission->loop->timers;
   int64_t when_ns = INT64_MAX;
@@ -48,8 +49,8 @@ static void end_wait(struct gyre_admission *admission, struct gyre_admission_wai
   gyre_http_histogram_add(&admission->waits, gyre_loop_now(admission->loop) - waiter->since_ns);
 }
 
-/* Starts waiting requests. Sets the timer first: a handler may finish at once, pass on its place,
- * or raise. */
+/* Starts waiting requests. Sets the timer before each start, because a handler may end at once or
+ * raise. */
 static void start_waiting(struct gyre_timer *timer, void *context) {
   struct gyre_admission *admission = GYRE_CONTAINER(timer, struct gyre_admission, places);
   struct gyre_loop *loop = context;
@@ -81,7 +82,7 @@ static void refuse_late(struct gyre_timer *timer, void *context) {
   while (admission->loop && (waiter = find_late(admission, now_ns))) {
     end_wait(admission, waiter);
     admission->refused++;
-    arm_late(admission); /* before it may raise */
+    arm_late(admission); /* first: `decided` may raise */
     waiter->decided(waiter, false);
   }
   if (admission->loop) arm_late(admission);
@@ -109,7 +110,8 @@ void gyre_admission_stop(struct gyre_admission *admission) {
   gyre_admission_forget(admission);
 }
 
-/* Refuses a half-closed client's request; the queue may hold one more until this turn's end. */
+/* Makes a half-closed client's request late, so that the timer refuses it. Until then the queue may
+ * exceed its limit by one request. Returns false if there is no such request. */
 static bool make_room(struct gyre_admission *admission) {
   GYRE_EACH(struct gyre_admission_waiter, waiter, &admission->ended, node) {
     if (waiter->deadline_ns == MAKES_ROOM) continue;

@@ -1,6 +1,6 @@
-/* Admission: limits running requests, and queues those without a place. Protocols ask it between a
- * complete head and the handler's fiber. A waiter is a node in the protocol's memory, without a
- * fiber or Ruby object. No ruby.h; reads and writes nothing.
+/* Admission: limits the number of running requests and queues the others. A protocol asks it after
+ * a complete head, before the handler's fiber starts. A waiter is a list node in the protocol's
+ * memory; it needs no fiber and no Ruby object. No ruby.h, no I/O.
  *
  *   head complete ── has_place, take ──► the handler is run; `leave` when the request is done
  *         └─────────── enter ──► waits ──► decided(waiter, true): it has the place now, run the handler
@@ -8,18 +8,18 @@
  *                        │        └ withdraw: the client has reset the connection or the stream
  *                        └────► refused: 503 at once, the queue is full
  *
- * First in, first out. Requests of half-closed clients (HTTP/1: maybe gone) come last and make room
- * first.
+ * First in, first out. The requests of half-closed clients come last and are the first to be
+ * refused, because a half-closed HTTP/1 client may be gone.
  *
- * decided is called from the loop's timers, never within enter, leave or withdraw. The waiter has
- * left the queue by then; its memory is not touched afterwards. */
+ * Timers of the loop call `decided`; enter, leave and withdraw never do. The waiter has left the
+ * queue before the call, and its memory is not touched after the call. */
 #pragma once
 
 #include "http/statistics.h"
 #include "loop/loop.h"
 
 struct gyre_admission_waiter {
-  struct gyre_list node; /* in admission->waiting or admission->ended, while it waits */
+  struct gyre_list node; /* in admission->waiting or admission->ended while the request waits */
   int64_t since_ns;      /* when it entered */
   int64_t deadline_ns;   /* INT64_MAX: none */
   void (*decided)(struct gyre_admission_waiter *waiter, bool placed);
@@ -27,59 +27,58 @@ struct gyre_admission_waiter {
 
 struct gyre_admission {
   struct gyre_loop *loop;              /* NULL before start */
-  uint32_t running_limit, queue_limit; /* running_limit 0: all requests run at once */
+  uint32_t running_limit, queue_limit; /* running_limit 0: no limit */
   int64_t queue_ns;                    /* limit of a wait; -1: none */
   uint32_t running;                    /* places taken */
-  uint32_t waiting_count;              /* in both lists */
+  uint32_t waiting_count;              /* waiters in both lists */
   struct gyre_list waiting, ended;     /* struct gyre_admission_waiter, oldest first */
-  struct gyre_timer places, late;      /* places: starts waiters for free places; late: the next deadline */
-  uint64_t waited, refused;            /* counts of requests: waited; refused, at once or later */
-  struct gyre_http_histogram waits;    /* durations of ended waits: admitted, refused or withdrawn */
+  struct gyre_timer places, late;      /* places: starts waiters; late: refuses late waiters */
+  uint64_t waited, refused;            /* number of requests that waited; that were refused */
+  struct gyre_http_histogram waits;    /* durations of all ended waits */
 };
 
 void gyre_admission_init(struct gyre_admission *admission);
 
-/* Unlinks all waiters without calls, as the loop closes. */
+/* Cancels the timers and forgets all waiters, without calling `decided`. */
 void gyre_admission_stop(struct gyre_admission *admission);
-/* Forgets all waiters without touching the loop, in a forked child. */
+/* Forgets all waiters and does not touch the loop: for a forked child, and for a free. */
 void gyre_admission_forget(struct gyre_admission *admission);
 
-/* True if a request would run at once; gyre_admission_take must follow. */
+/* True if a place is free. The caller must then call gyre_admission_take. */
 static inline bool gyre_admission_has_place(const struct gyre_admission *admission) {
   return !admission->running_limit || (admission->running < admission->running_limit && admission->waiting_count == 0);
 }
 
 static inline void gyre_admission_take(struct gyre_admission *admission) { admission->running++; }
 
-/* Queues a request without a place; false: refused. */
+/* Queues a request that has no place. Returns false if the queue is full. */
 bool gyre_admission_enter(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
 
-/* True if a request without a place would be refused. */
+/* True if no place is free and the queue is full. */
 static inline bool gyre_admission_is_full(const struct gyre_admission *admission) {
   return admission->running_limit && admission->running >= admission->running_limit &&
          admission->waiting_count >= admission->queue_limit;
 }
 
-/* Moves a waiter to the queue's end: its half-closed client may be gone. */
+/* Moves a waiter to the queue's end, because its client is half-closed and may be gone. */
 void gyre_admission_put_last(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
 
 void gyre_admission_withdraw(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
 
-/* Frees a place. Called once for each place that was given or taken (gyre_admission_take). */
+/* Frees a place. Called once for each gyre_admission_take and each decided(waiter, true). */
 void gyre_admission_leave(struct gyre_admission *admission);
 
-/* A server's places for requests and its budgets of memory and open files, shared by its
- * connections and protocols. Holders record their share of a budget and give it back. */
+/* A budget of memory or open files. Each holder records its share and gives the share back. */
 struct gyre_http_budget {
   int64_t used, limit;
 };
 
 struct gyre_http_capacity {
   struct gyre_admission admission;
-  struct gyre_http_budget heads;  /* heads: incomplete, or waiting for a place */
-  struct gyre_http_budget input;  /* request bodies that the app has not read */
-  struct gyre_http_budget output; /* responses that clients have not taken */
-  struct gyre_http_budget files;  /* descriptors being sent */
+  struct gyre_http_budget heads;  /* bytes of heads that are incomplete or wait for a place */
+  struct gyre_http_budget input;  /* bytes of request bodies that the app has not read */
+  struct gyre_http_budget output; /* bytes of responses that clients have not taken */
+  struct gyre_http_budget files;  /* open files that are being sent */
 };
 
 static inline void gyre_http_budget_hold(struct gyre_http_budget *budget, uint32_t *held, size_t amount) {
@@ -96,7 +95,7 @@ static inline bool gyre_http_budget_is_over(const struct gyre_http_budget *budge
 #define GYRE_HTTP_BODIES_HOLD_TOO_MUCH "the bodies of requests hold too much memory"
 #define GYRE_HTTP_WAITING_HOLD_TOO_MUCH "the requests that wait hold too much memory"
 
-/* Queues a request with this much memory of its head; `last`: its client is half-closed. Returns
- * NULL, or a refusal's reason; a refused request holds no memory. */
+/* Queues a request, and counts the `bytes` of its head in *counted and in the budget. `last`: its
+ * client is half-closed. Returns NULL, or the reason of a refusal; then no bytes are counted. */
 const char *gyre_http_capacity_enter(struct gyre_http_capacity *capacity, struct gyre_admission_waiter *waiter,
                                      uint32_t *counted, size_t bytes, bool last);

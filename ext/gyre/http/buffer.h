@@ -23,8 +23,8 @@ void gyre_http_buffer_append(struct gyre_http_buffer *buffer, const char *bytes,
 void gyre_http_buffer_text(struct gyre_http_buffer *buffer, const char *text);
 void gyre_http_buffer_free(struct gyre_http_buffer *buffer);
 
-/* "name: value\r\n" with the name in lower case. */
+/* Appends "name: value\r\n" and lower-cases the name. */
 void gyre_http_buffer_field(struct gyre_http_buffer *buffer, const char *name, size_t name_length, const char *value,
                             size_t value_length);
-void gyre_http_buffer_length(struct gyre_http_buffer *buffer, uint64_t length); /* the body's */
+void gyre_http_buffer_length(struct gyre_http_buffer *buffer, uint64_t length); /* content-length */
 void gyre_http_buffer_date(struct gyre_http_buffer *buffer, struct gyre_http_date *date);

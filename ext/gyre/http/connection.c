@@ -9,15 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINGER_BYTES_LIMIT (1 << 20) /* bytes to discard of a refused client */
+#define LINGER_BYTES_LIMIT (1 << 20) /* maximum bytes discarded of a refused client */
 #define HANDSHAKES_A_TURN 16
-#define LOOKED INT64_MIN /* the deadline has passed; a last read decides */
+#define LOOKED INT64_MIN /* deadline_ns once the deadline has passed: a last read decides */
 
 struct gyre_http_protocols gyre_http_protocols;
 
 static ssize_t received(struct gyre_http_connection *connection, ssize_t count) {
   if (count < 0 && count != -EAGAIN) return count;
-  /* Reads at once, as an end already reported causes no new edge. */
+  /* Stays readable if the peer's end was reported, because the end causes no second edge. */
   connection->readable = count >= 0 && (connection->hung_up || !gyre_transport_emptied(&connection->transport,
                                                                                        (size_t)count, GYRE_LENT_BYTES));
   if (!connection->readable && !connection->inner)
@@ -50,12 +50,13 @@ void gyre_http_connection_report_again(struct gyre_http_connection *connection) 
   }
 }
 
-/* Discards bytes of a refused client, or a reset would overtake its response. */
+/* Discards a refused client's bytes: unread bytes would cause a reset that overtakes the
+ * response. */
 static void read_off(struct gyre_http_connection *connection) {
   const char *bytes;
   int receptions = 0;
   uint32_t most = LINGER_BYTES_LIMIT;
-  if (connection->protocol == gyre_http_protocols.http2) /* sent before the refusal */
+  if (connection->protocol == gyre_http_protocols.http2) /* a window's bytes may be on their way */
     most += connection->acceptor->limits.http2.connection_window;
   while (connection->readable && !gyre_http_connection_gives_way(connection, &receptions)) {
     ssize_t count = gyre_http_connection_receive(connection, &bytes);
@@ -74,8 +75,8 @@ void gyre_http_connection_enter(struct gyre_http_connection *connection, const s
   protocol->begin(connection, bytes, length);
 }
 
-/* Selects the protocol by the first bytes; NULL: these may begin HTTP/2's preface (RFC 9113,
- * section 3.4). */
+/* Returns the protocol of the first bytes, or NULL if they may be the beginning of HTTP/2's preface
+ * (RFC 9113, section 3.4). */
 static const struct gyre_http_protocol *find_protocol(const char *bytes, size_t length) {
   const struct gyre_http_protocol *http2 = gyre_http_protocols.http2;
   if (!http2 || bytes[0] != http2->preface[0]) return gyre_http_protocols.http1;
@@ -84,7 +85,7 @@ static const struct gyre_http_protocol *find_protocol(const char *bytes, size_t 
   return length < whole ? NULL : http2;
 }
 
-/* Parses the first bytes, usually a whole head, in lent memory. */
+/* Receives the first bytes, usually a whole head in lent memory, and enters their protocol. */
 static void read_first(struct gyre_http_connection *connection) {
   while (connection->readable) {
     bool kept = connection->transport.input;
@@ -117,13 +118,13 @@ static void read_first(struct gyre_http_connection *connection) {
 static void await_first(struct gyre_http_connection *connection) {
   const struct gyre_http_acceptor *acceptor = connection->acceptor;
   connection->state = GYRE_HTTP_FIRST_BYTE;
-  connection->readable = true; /* further bytes may have come with the first ones */
+  connection->readable = true; /* more bytes may have come with the handshake */
   gyre_http_connection_deadline(connection, acceptor->draining ? GYRE_HTTP_GRACE_NS : acceptor->limits.first_byte_ns);
 }
 
 /* --- TLS and the PROXY header --- */
 
-/* Sets the watched events; reports present events again. */
+/* Changes the watched events. The loop reports events again that are already there. */
 static bool watch(struct gyre_http_connection *connection, unsigned interest) {
   struct gyre_loop *loop = gyre_http_loop(connection);
   int fd = connection->transport.fd;
@@ -132,8 +133,8 @@ static bool watch(struct gyre_http_connection *connection, unsigned interest) {
   return gyre_loop_watch(loop, &connection->watch, fd, interest | GYRE_STANDING) == 0;
 }
 
-/* Responds in plain HTTP to a client without TLS. Ignores a client without a byte, such as a
- * proxy's check. */
+/* Responds in plain HTTP if the client does not speak TLS. Does not count a failure if no byte
+ * came, as in a proxy's health check. */
 static void handshake_failed(struct gyre_http_connection *connection) {
   static char response[] = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: 36\r\n"
                            "connection: close\r\n\r\nthis port speaks TLS: use https://\r\n";
@@ -149,12 +150,12 @@ static void handshake_failed(struct gyre_http_connection *connection) {
     gyre_http_connection_end(connection, false);
     return;
   }
-  connection->readable = true; /* bytes may have come with the beginning */
+  connection->readable = true; /* more bytes may have come with the first */
   read_off(connection);
 }
 
-/* Runs a step of the handshake, of limited number a turn, as each computes up to half a
- * millisecond. */
+/* Runs a step of the handshake. The number of steps in a turn is limited, because a step computes
+ * for up to half a millisecond. */
 static void shake_hands(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_loop *loop = gyre_http_loop(connection);
@@ -192,9 +193,10 @@ static ssize_t proxy_receive(int fd, void *bytes, size_t length, int flags) {
   return errno == EWOULDBLOCK ? -EAGAIN : -errno;
 }
 
-/* Peeks at a PROXY header (MSG_PEEK), then takes it and no byte after it, which may be TLS's; the
- * transport's input holds a partial one. Returns 1 once taken, -EAGAIN while incomplete, 0 at the
- * end, or -errno (-EPROTO: invalid). */
+/* Peeks at a PROXY header (MSG_PEEK), then receives the header and no byte after it, because the
+ * next byte may be TLS's. A partial header is kept in the transport's input. Returns 1 for a
+ * complete header, -EAGAIN for a partial one, 0 at the peer's end, or -errno (-EPROTO: invalid
+ * header). */
 static int proxy_header_take(struct gyre_transport *transport, unsigned versions, struct gyre_proxy_source *source) {
   uint8_t bytes[GYRE_PROXY_BYTES];
   for (;;) {
@@ -204,7 +206,7 @@ static int proxy_header_take(struct gyre_transport *transport, unsigned versions
     if (count <= 0) return (int)count;
     int length = gyre_proxy_parse(bytes, held + (size_t)count, versions, source);
     if (length < 0) return -EPROTO;
-    /* Takes a complete header's rest, or all bytes. */
+    /* Takes the rest of a complete header, or all bytes of a partial header. */
     size_t taken = length > 0 ? (size_t)length - held : (size_t)count;
     ssize_t received = proxy_receive(transport->fd, bytes + held, taken, 0);
     if (received != (ssize_t)taken) return received < 0 ? (int)received : -EPROTO;
@@ -262,11 +264,11 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   }
 }
 
-/* Moves the timer only to an earlier time; when it fires, it checks a later deadline. */
+/* Moves the timer only to an earlier time. For a later deadline, on_time sets the timer again. */
 void gyre_http_connection_due(struct gyre_http_connection *connection, int64_t due_ns) {
   connection->deadline_ns = due_ns;
   if (due_ns == INT64_MAX || (gyre_timer_armed(&connection->timer) && connection->timer.when_ns <= due_ns)) return;
-  /* Ignores a failure: without memory for the heap the connection has no time limit. */
+  /* Ignores a failure: if memory is short, the connection has no time limit. */
   (void)gyre_timers_arm(&gyre_http_loop(connection)->timers, &connection->timer, due_ns);
 }
 
@@ -275,11 +277,11 @@ void gyre_http_connection_deadline(struct gyre_http_connection *connection, int6
                            timeout_ns < 0 ? INT64_MAX : gyre_loop_coarse_now(gyre_http_loop(connection)) + timeout_ns);
 }
 
-/* True while the client takes sent bytes, within the limit of a slow response. Delays the close:
- * later bytes, such as HTTP/2's windows, would reset the connection and lose the rest. */
+/* True while the client still takes sent bytes and is not too slow. The close must then wait: bytes
+ * that come after a close, such as HTTP/2's window updates, cause a reset that loses the rest. */
 static bool still_takes(struct gyre_http_connection *connection) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
-  (void)gyre_transport_flush(&connection->transport); /* TLS's end may be unsent, as the socket was full */
+  (void)gyre_transport_flush(&connection->transport); /* TLS's end may still be unsent */
   size_t untaken = gyre_transport_untaken(&connection->transport);
   if (untaken > UINT32_MAX) untaken = UINT32_MAX;
   bool moved = untaken != connection->untaken;
@@ -302,8 +304,8 @@ static void on_time(struct gyre_timer *timer, void *context) {
     gyre_http_connection_deadline(connection, acceptor->limits.linger_ns);
   } else if (connection->state != GYRE_HTTP_LINGERING && connection->deadline_ns != LOOKED &&
              gyre_transport_input_waits(&connection->transport)) {
-    /* Waiting bytes count as in time, even unreported ones: a delayed loop gets many bytes and few
-     * reports. */
+    /* Bytes that wait in the socket are in time, even if the loop has not reported them: a delayed
+     * loop reports late. */
     connection->deadline_ns = LOOKED;
     (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns);
     on_ready(loop, &connection->watch, GYRE_READABLE);
@@ -332,7 +334,7 @@ struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor
   struct gyre_http_connection *connection = calloc(1, sizeof(*connection));
   if (!connection) return NULL;
   connection->acceptor = acceptor;
-  connection->protocol = gyre_http_protocols.http1; /* protocol unknown until the first bytes */
+  connection->protocol = gyre_http_protocols.http1; /* until the first bytes tell the protocol */
   connection->proxy = listener->proxy & 3;
   connection->state = listener->proxy ? GYRE_HTTP_PROXY : listener->tls ? GYRE_HTTP_HANDSHAKE : GYRE_HTTP_FIRST_BYTE;
   connection->https = listener->tls;
@@ -371,7 +373,7 @@ void gyre_http_connection_detach(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_loop *loop = gyre_http_loop(connection);
   gyre_loop_unwatch(loop, &connection->watch);
-  connection->protocol->detached(connection); /* first: abandoning calls all watches that are left */
+  connection->protocol->detached(connection); /* first: gyre_loop_abandon calls all watches */
   gyre_loop_abandon(loop, connection->transport.fd);
   gyre_timers_cancel(&loop->timers, &connection->timer);
   gyre_list_remove(&connection->node);
@@ -420,7 +422,7 @@ void gyre_http_connection_linger(struct gyre_http_connection *connection) {
   if (connection->state == GYRE_HTTP_CLOSED || connection->state == GYRE_HTTP_HIJACKED) return;
   int error = connection->inner ? connection->transport.operations->end(&connection->transport)
                                 : gyre_transport_end(&connection->transport);
-  if ((error < 0 && error != -EAGAIN) || connection->inner) { /* a stream ends when it has no reader */
+  if ((error < 0 && error != -EAGAIN) || connection->inner) { /* a stream needs no lingering */
     gyre_http_connection_close(connection, false);
     return;
   }

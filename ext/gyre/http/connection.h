@@ -1,6 +1,6 @@
-/* One connection: its transport, the steps before a protocol, and its end (connection.c). A
- * protocol is a table; HTTP/1 (h1/) and HTTP/2 (h2/) implement it. A connection may also be within
- * a stream of HTTP/2 (h2/tunnel.c).
+/* One connection: its transport, the steps before a protocol takes over, and its end
+ * (connection.c). A protocol is a table of functions, for example HTTP/1 (h1/) and HTTP/2 (h2/). A
+ * connection may also run inside an HTTP/2 stream (h2/tunnel.c).
  *
  *   accepted ─► (PROXY) ─► (HANDSHAKE, with TLS) ─► FIRST_BYTE ─► a protocol: BETWEEN ◄─► SERVING
  *                                                                    └─► LINGERING ─► CLOSED, HIJACKED
@@ -14,36 +14,37 @@
 
 struct gyre_http_connection;
 
-/* Called from the loop, never within each other. Each may free the connection. */
+/* The functions of a protocol. The loop calls them, never one within another. Each may free the
+ * connection. */
 struct gyre_http_protocol {
-  const char *alpn, *preface; /* name in ALPN, first bytes of clients; NULL: default protocol */
+  const char *alpn, *preface; /* ALPN name and a client's first bytes; NULL: the default */
   /* Allocates (malloc) memory shared by an acceptor's connections. */
   void *(*make_scratch)(const struct gyre_http_limits *limits);
-  /* Takes over with received bytes: lent memory, or the transport's input. */
+  /* Takes over the connection. `bytes` are in lent memory or in the transport's input. */
   void (*begin)(struct gyre_http_connection *connection, const char *bytes, size_t length);
   /* Called when bytes have come, or the peer has closed its side. */
   void (*readable)(struct gyre_http_connection *connection);
-  /* Handles a deadline in BETWEEN, SERVING, and HTTP/1's FIRST_BYTE. */
+  /* Called when the deadline has passed in BETWEEN, SERVING or FIRST_BYTE. */
   void (*late)(struct gyre_http_connection *connection);
-  /* Ends idle work and completes the rest, as the server stops. */
+  /* Called when the server stops. Ends idle work and lets other work complete. */
   void (*drain)(struct gyre_http_connection *connection);
-  /* Wakes all waiting fibers, as the connection leaves the protocol, maybe the loop. May be called
-   * again. */
+  /* Called, also repeatedly, when the connection leaves the protocol. Wakes all waiting fibers. */
   void (*detached)(struct gyre_http_connection *connection);
-  /* Frees connection->own; `gone`: loop and exchanges are freed. Returns false if it will be freed
-   * later. */
+  /* Frees connection->own. `gone`: the loop and the exchanges are already freed. Returns false to
+   * postpone the free. */
   bool (*free)(struct gyre_http_connection *connection, bool gone);
-  /* Within a stream: output has left, or never will. */
+  /* Inside a stream: called when output has left, or can never leave. */
   void (*room)(struct gyre_http_connection *connection);
 };
 
-/* Within a stream: calls `readable` in the next turn; ends the stream. */
+/* Functions for a connection inside a stream: `report` calls `readable` in the next turn; `close`
+ * ends the stream. */
 struct gyre_http_inner {
   void (*report)(struct gyre_http_connection *connection);
   void (*close)(struct gyre_http_connection *connection, bool reset);
 };
 
-/* BETWEEN: no exchange; an idle connection holds neither fiber nor buffer. */
+/* BETWEEN: the connection has no exchange. If idle, it also has no fiber and no buffer. */
 enum gyre_http_state {
   GYRE_HTTP_PROXY,
   GYRE_HTTP_HANDSHAKE,
@@ -57,44 +58,44 @@ enum gyre_http_state {
 
 struct gyre_peer {
   uint8_t family;
-  uint8_t address[16]; /* AF_INET or AF_INET6, else zero */
+  uint8_t address[16]; /* of AF_INET or AF_INET6; otherwise zeros */
 };
 
-/* The part of a connection that remains while it is idle. */
+/* The part of a connection that exists even while the connection is idle. */
 struct gyre_http_connection {
   struct gyre_list node; /* in acceptor->connections */
   struct gyre_http_acceptor *acceptor;
   const struct gyre_http_protocol *protocol;
-  void *own;                           /* the protocol's memory; NULL while it needs none */
-  struct gyre_http_exchange *exchange; /* HTTP/1's, while its handler runs, else NULL */
+  void *own;                           /* the protocol's memory, or NULL */
+  struct gyre_http_exchange *exchange; /* exchange while its handler runs, or NULL; not HTTP/2's */
   struct gyre_watch watch;
   struct gyre_timer timer;
   int64_t deadline_ns;
   struct gyre_transport transport;
   uint32_t requests;
-  uint32_t lingered; /* bytes discarded */
-  uint32_t untaken;  /* LINGERING: untaken bytes at the last check */
+  uint32_t lingered; /* LINGERING: received bytes, all discarded */
+  uint32_t untaken;  /* LINGERING: sent bytes that the client had not taken at the last check */
   struct gyre_peer peer;
   uint8_t unmoved;   /* consecutive checks with the same `untaken` */
   uint8_t state;     /* enum gyre_http_state */
-  uint8_t phase;     /* the protocol's; 0 at first */
+  uint8_t phase;     /* the protocol's state; 0 at first */
   bool readable : 1; /* there may be bytes to read */
   bool hung_up : 1;  /* the peer sends no more */
   bool counted : 1;  /* in acceptor->net.open */
   bool is_idle : 1;  /* counted in acceptor->counts.idle */
   bool keep_alive : 1;
   bool https : 1;     /* env's scheme */
-  bool inner : 1;     /* within a stream of HTTP/2 (h2/tunnel.c), without a descriptor */
-  bool abandoned : 1; /* the parent's, in a forked child */
+  bool inner : 1;     /* inside an HTTP/2 stream (h2/tunnel.c); has no descriptor */
+  bool abandoned : 1; /* in a forked child: belongs to the parent */
   unsigned proxy : 2; /* accepted versions of a PROXY header */
 };
 
-/* Time for bytes on their way when a drain begins. */
+/* Time that a drain waits for bytes that may be on their way. */
 #define GYRE_HTTP_GRACE_NS INT64_C(250000000)
-/* Receptions into lent memory before others get their turn. */
+/* Maximum receptions in a row before other connections get their turn. */
 #define GYRE_HTTP_RECEIVES_AT_ONCE 8
 
-/* Set when the extension loads; `http2` stays NULL without libnghttp2. */
+/* Set when the extension loads; `http2` stays NULL if there is no libnghttp2. */
 struct gyre_http_protocols {
   const struct gyre_http_protocol *http1, *http2;
   const struct gyre_http_inner *inner;
@@ -112,12 +113,12 @@ void gyre_http_connection_report_again(struct gyre_http_connection *connection);
 void gyre_http_connection_enter(struct gyre_http_connection *connection, const struct gyre_http_protocol *protocol,
                                 const char *bytes, size_t length);
 void gyre_http_connection_close(struct gyre_http_connection *connection, bool reset);
-void gyre_http_connection_detach(struct gyre_http_connection *connection); /* off the loop, still open */
+void gyre_http_connection_detach(struct gyre_http_connection *connection); /* leaves it open */
 /* Closes the server's side and discards the client's bytes. */
 void gyre_http_connection_linger(struct gyre_http_connection *connection);
-/* Does nothing while a handler runs, as the handler's end frees. */
+/* Does nothing while a handler runs: the handler's end then frees the connection. */
 void gyre_http_connection_free(struct gyre_http_connection *connection);
-/* Frees after loop and exchanges. */
+/* Frees the connection after the loop and the exchanges are freed. */
 void gyre_http_connection_discard(struct gyre_http_connection *connection);
 /* Closes and frees the connection. */
 void gyre_http_connection_end(struct gyre_http_connection *connection, bool reset);
@@ -125,17 +126,17 @@ void gyre_http_connection_set_idle(struct gyre_http_connection *connection, bool
 void gyre_http_connection_deadline(struct gyre_http_connection *connection, int64_t timeout_ns);
 /* Sets the deadline as a time of the loop's clock; INT64_MAX: none. */
 void gyre_http_connection_due(struct gyre_http_connection *connection, int64_t due_ns);
-/* For a protocol with several limits, which run from a time other than 0; -1: no limit. */
+/* For protocols with several time limits. since_ns 0: not running; timeout_ns -1: no limit. */
 static inline void gyre_http_sooner(int64_t *due_ns, int64_t from_ns, int64_t timeout_ns) {
   if (timeout_ns >= 0 && from_ns + timeout_ns < *due_ns) *due_ns = from_ns + timeout_ns;
 }
 static inline bool gyre_http_is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
   return since_ns && timeout_ns >= 0 && now_ns - since_ns >= timeout_ns;
 }
-/* Receives into the transport's input; returns bytes, 0 at the end, or -errno. */
+/* Receives into the transport's input. Returns the number of bytes, 0 at the end, or -errno. */
 ssize_t gyre_http_connection_fill(struct gyre_http_connection *connection);
-/* Receives into lent memory and sets *bytes, valid until the fiber or thread yields. */
+/* Receives into lent memory. *bytes is valid until the fiber or thread yields. */
 ssize_t gyre_http_connection_receive(struct gyre_http_connection *connection, const char **bytes);
-/* True if the caller must stop reading for other connections; one read of TLS may contain many
- * records. */
+/* Counts a reception. Returns true if the caller must stop, so that other connections get their
+ * turn; `readable` is then called again. */
 bool gyre_http_connection_gives_way(struct gyre_http_connection *connection, int *receptions);
