@@ -1,6 +1,6 @@
 /* Makes a Rack env of a parsed head: copies the acceptor's template and sets the differences (0.28
- * µs; filling a new Hash takes 0.55 to 0.99 µs). Known names have ready keys. Frequent values are
- * shared frozen Strings; others are new BINARY Strings. */
+ * µs; filling a new Hash takes 0.55 to 0.99 µs). Keys of known names are made in advance. Frequent
+ * values are shared frozen Strings; others are new BINARY Strings. */
 #include "http/exchange.h"
 #include "net/net.h"
 
@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Headers of most requests; CGI's two have no HTTP_. */
+/* Names of frequent headers. The keys of content-length and content-type have no prefix HTTP_
+ * (CGI). */
 static const char known_names[] =
     "host connection user-agent accept accept-encoding accept-language accept-charset cache-control cookie "
     "content-length content-type authorization referer origin range if-range if-match if-none-match "
@@ -29,7 +30,7 @@ static struct {
   VALUE key;
 } slots[SLOTS];
 
-/* Keys before ENV_VALUES are in each env. */
+/* FILLED_KEYS are set in one pass (`fill`), OTHER_KEYS one by one. */
 #define FILLED_KEYS(KEY)                                                                                               \
   KEY(METHOD, "REQUEST_METHOD")                                                                                        \
   KEY(PROTOCOL, "SERVER_PROTOCOL")                                                                                     \
@@ -82,7 +83,7 @@ static VALUE env_key(const char *name, size_t length) {
   return rb_enc_interned_str(text, (long)at, rb_usascii_encoding());
 }
 
-/* *known is a known name's slot, else -1. */
+/* Sets *known to the slot of a known name, or to -1. */
 static VALUE find_key(const char *name, size_t length, int *known) {
   for (unsigned slot = slot_of(name, length); slots[slot].name; slot = (slot + 1) % SLOTS) {
     if (gyre_http_same_name(name, length, slots[slot].name, slots[slot].length)) {
@@ -111,7 +112,7 @@ static void set_fields(VALUE env, const struct gyre_http_head *head, const char 
     VALUE value = rb_str_new(bytes + field->value, field->value_length);
     bool first = known >= 0 && !(seen[known / 64] >> (known % 64) & 1);
     if (known >= 0) seen[known / 64] |= UINT64_C(1) << (known % 64);
-    /* Looks up only possible duplicates: a look-up costs as much as the entry. */
+    /* Looks up only possible duplicates: a look-up costs as much as adding an entry. */
     VALUE before = first ? Qundef : rb_hash_lookup2(env, key, Qundef);
     if (before != Qundef) value = joined(before, value, key == keys[ENV_COOKIE] ? "; " : ", ");
     rb_hash_aset(env, key, value);
@@ -160,7 +161,7 @@ static bool is_usual(const struct gyre_http_usual *usual, const struct gyre_http
          memcmp(&connection->peer, &usual->peer, sizeof(usual->peer)) == 0;
 }
 
-/* Replaces them after several requests with other values in a row. */
+/* Replaces the kept values when several requests in a row had other values. */
 static void learn_usual(struct gyre_http_usual *usual, const struct gyre_http_connection *connection,
                         const struct gyre_http_head *head, const char *bytes, VALUE env) {
   if (++usual->misses < USUAL_MISSES_LIMIT) return;
@@ -177,8 +178,8 @@ static void learn_usual(struct gyre_http_usual *usual, const struct gyre_http_co
 
 /* --- what each env sets ---
  *
- * A copy of the template keeps its order, so one pass sets all values: a dozen look-ups would
- * double an env's cost. */
+ * A copy of the template has the entries in the same order. One pass over the copy sets all values;
+ * a dozen look-ups would double an env's cost. */
 
 struct filling {
   VALUE env;
@@ -258,7 +259,8 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
   if (head->target_form == GYRE_HTTP_TARGET_ABSOLUTE) rb_hash_aset(env, keys[ENV_HOST], slice(bytes, head->authority));
 
   if (head->minor_version == GYRE_HTTP_VERSION_2) rb_hash_delete(env, keys[ENV_HIJACK]);
-  /* Ruby code runs below, with signal handlers: other requests may overwrite head and bytes. */
+  /* Ruby code, also of signal handlers, may run below, and other requests may overwrite head and
+   * bytes. */
   const bool upgrade = head->flags & GYRE_HTTP_HEAD_UPGRADE, nameless = !head->authority.length;
   const bool chunked = head->flags & GYRE_HTTP_HEAD_CHUNKED, body = chunked || head->content_length > 0;
   if (upgrade) rb_funcall(env_module, rb_intern("offer"), 1, env);
@@ -278,13 +280,14 @@ VALUE gyre_http_refused_env(struct gyre_http_connection *connection, const struc
   if (!head) return env;
   if (head->method.length) rb_hash_aset(env, keys[ENV_METHOD], method_of(head, bytes));
   if (head->target.length) rb_hash_aset(env, keys[ENV_URI], slice(bytes, head->target));
-  if (head->section > head->target.offset) /* behind the request line */
+  if (head->section > head->target.offset) /* the request line is complete */
     rb_hash_aset(env, keys[ENV_PROTOCOL], protocols[head->minor_version]);
   return env;
 }
 
-/* Makes {lower-case name => value} of trailers and responses. Joins lines of one name; set-cookie,
- * whose values may have commas, is an Array (RFC 9110, section 5.3). */
+/* Makes a Hash {lower-case name => value} of trailers or of a response's fields. Joins the values
+ * of fields with the same name. set-cookie becomes an Array, because its values may have commas
+ * (RFC 9110, section 5.3). */
 VALUE gyre_http_field_hash(const struct gyre_http_head *head, const char *bytes) {
   VALUE hash = rb_hash_new();
   for (unsigned i = 0; i < head->field_count; i++) {
@@ -335,8 +338,8 @@ int gyre_http_check_field(VALUE name, VALUE value, VALUE unused) {
   return ST_CONTINUE;
 }
 
-/* A response's fields as a String: their number, the fields, the text. Most callers ask for none or
- * one. Fields of an encoded body become their Hash at once. */
+/* Packs a response's fields in a String: their number, the fields, the text. Most callers read at
+ * most one field. If the body is encoded, returns the Hash at once. */
 VALUE gyre_http_pack_fields(const struct gyre_http_head *head, const char *bytes, size_t length) {
   uint32_t count = head->field_count;
   for (uint32_t i = 0; i < count; i++) {
@@ -353,7 +356,8 @@ VALUE gyre_http_pack_fields(const struct gyre_http_head *head, const char *bytes
   return packed;
 }
 
-/* Returns the Hash; checks the String, as Ruby code may have made it. Passes others on. */
+/* Returns the Hash of a packed String, or any other object itself. Checks the String, because Ruby
+ * code may have made it. */
 VALUE gyre_http_unpack_fields(VALUE packed) {
   if (!RB_TYPE_P(packed, T_STRING)) return packed;
   const char *bytes = RSTRING_PTR(packed);
@@ -400,7 +404,7 @@ void gyre_init_http_env(void) {
   }
 }
 
-/* Looks up Ruby's classes when a server is made. */
+/* Finds the template's places, and in the first call Ruby's classes. */
 void gyre_http_env_prepare(struct gyre_http_acceptor *acceptor) {
   struct filling filling = {Qnil, &acceptor->env.places, NULL, 0};
   memset(acceptor->env.places.values, -1, sizeof(acceptor->env.places.values));

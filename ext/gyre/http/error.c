@@ -1,4 +1,4 @@
-/* Makes and raises HTTP's errors (lib/gyre/http/errors.rb). */
+/* Makes HTTP's errors (lib/gyre/http/errors.rb) and interrupts fibers with them. */
 #include "http/exchange.h"
 
 static VALUE initialize; /* Exception's own */
@@ -13,7 +13,7 @@ struct cancellation {
   const char *class, *message;
 };
 
-/* Calls Ruby's `initialize`, even if the program replaced it. */
+/* Calls Exception's own `initialize`, even if the program has replaced it. */
 static VALUE make(VALUE argument) {
   const struct cancellation *cancellation = (const struct cancellation *)argument;
   VALUE error = rb_obj_alloc(rb_path2class(cancellation->class));

@@ -1,5 +1,5 @@
-/* Begins and ends exchanges, with Ruby's handle of each, which the end empties. Reads and writes
- * nothing. */
+/* Begins and ends exchanges. Each exchange has a Ruby handle, which the exchange's end empties.
+ * Does no I/O. */
 #include "http/exchange.h"
 
 #include <stdio.h>
@@ -7,12 +7,12 @@
 #include <string.h>
 
 #ifdef __SANITIZE_ADDRESS__
-#define SPARE_LIMIT 0 /* catches uses after the end */
+#define SPARE_LIMIT 0 /* lets ASan catch uses after the end */
 #else
 #define SPARE_LIMIT 64
 #endif
 
-static size_t largest; /* the versions' largest struct */
+static size_t largest; /* size of the versions' largest struct */
 
 void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange) {
   GYRE_MARK(exchange->fiber, exchange->env, exchange->trailers, exchange->departure.promise,
@@ -33,7 +33,7 @@ static size_t handle_size(const void *opaque) {
 
 GYRE_TYPE(handle_type, "Gyre::HTTP::Exchange", handle_mark, NULL, handle_size, RUBY_TYPED_FREE_IMMEDIATELY);
 
-/* Keeps spare exchanges: malloc would cost 5 % of a request's time in C. */
+/* Takes a spare exchange if there is one: malloc would cost 5 % of a request's time in C. */
 static struct gyre_http_exchange *take(struct gyre_http_acceptor *acceptor, size_t bytes) {
   struct gyre_http_exchange *exchange;
   if (gyre_list_empty(&acceptor->exchanges.spare)) {
@@ -67,7 +67,7 @@ static void interrupt(struct gyre_http_exchange *exchange, struct gyre_interrupt
   if (*interrupt) (*interrupt)->owner = interrupt;
 }
 
-/* Excludes waits for the client, which have their own limits. */
+/* Does not interrupt a request that waits for its client: such waits have their own limits. */
 static void limit_is_over(struct gyre_timer *timer, void *context) {
   struct gyre_http_exchange *exchange = GYRE_CONTAINER(timer, struct gyre_http_exchange, limit.timer);
   struct gyre_loop *loop = context;
@@ -123,7 +123,7 @@ void gyre_http_exchange_wake_reader(struct gyre_http_exchange *exchange) {
   gyre_wake(exchange->connection->acceptor->scheduler, &reader->wait.parked);
 }
 
-/* Open-ended responses (upgrades, hijacked sockets) have no duration. */
+/* A hijacked response has no duration. */
 void gyre_http_exchange_measure(struct gyre_http_exchange *exchange) {
   if (exchange->measured) return;
   exchange->measured = true;
@@ -165,7 +165,7 @@ int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint6
   struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
   const struct gyre_http_limits *limits = &acceptor->limits;
   struct gyre_http_budget *output = &acceptor->capacity.output;
-  if (!exchange->response.waited_ns) exchange->response.taken_before = given; /* more than the kernel holds */
+  if (!exchange->response.waited_ns) exchange->response.taken_before = given; /* these bytes have filled the socket */
   if (exchange->response.whole && gyre_http_exchange_holds_place(exchange)) {
     gyre_http_budget_hold(output, &exchange->response.output_counted, held);
     if (!gyre_http_budget_is_over(output)) gyre_http_exchange_leave_place(exchange);
@@ -180,7 +180,7 @@ int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint6
 
 void gyre_http_exchange_end_wait(struct gyre_http_exchange *exchange, int64_t from_ns) {
   int64_t waited_ns = gyre_loop_now(&exchange->connection->acceptor->scheduler->loop) - from_ns;
-  exchange->response.waited_ns += waited_ns > 0 ? waited_ns : 1; /* it has waited */
+  exchange->response.waited_ns += waited_ns > 0 ? waited_ns : 1; /* not 0: there was a wait */
 }
 
 void gyre_http_exchange_free(struct gyre_http_exchange *exchange) {

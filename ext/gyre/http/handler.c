@@ -1,5 +1,5 @@
-/* Runs the handler's fiber, from a head to its last request; finds requests that need no place.
- * Reads and writes nothing. */
+/* Runs the handler's fiber, from a head to the fiber's last request, and decides whether a request
+ * may run now. Does no I/O. */
 #include "http/exchange.h"
 
 struct running {
@@ -12,12 +12,12 @@ static VALUE run_handler(VALUE handle) {
   return rb_funcall(exchange->connection->acceptor->handler, rb_intern("call"), 1, handle);
 }
 
-/* Ends the handler's fiber: the connection continues without one, or is freed. Settles the promise
- * last, as other fibers may then end the connection. */
+/* Ends the handler's fiber. The connection continues without a fiber or is freed. Settles the
+ * promise last, because other fibers may then run and end the connection. */
 static VALUE finish_handler(VALUE argument) {
   const struct running *running = (const struct running *)argument;
   struct gyre_http_connection *connection = running->connection;
-  struct gyre_http_exchange *exchange = connection->exchange; /* may be a later exchange */
+  struct gyre_http_exchange *exchange = connection->exchange; /* may be a later request's */
   if (!exchange) exchange = gyre_http_exchange_get(running->handle);
   struct gyre_http_promise promise = gyre_http_exchange_take_promise(exchange);
   connection->acceptor->counts.running--;
@@ -73,8 +73,8 @@ int gyre_http_handler_start(struct gyre_http_connection *connection, const struc
   return gyre_http_handler_failed(acceptor, state, begun);
 }
 
-/* Ends only this request if memory or fibers run out. Later errors (SystemExit, another thread's
- * exception) are not the connection's; it may be freed by then. */
+/* Ends only this request if memory or fibers run out. Passes on exceptions that the handler raised,
+ * SystemExit and signals; the connection may then be freed. */
 int gyre_http_handler_failed(struct gyre_http_acceptor *acceptor, int state, bool begun) {
   VALUE error = rb_errinfo();
   if (begun || !rb_obj_is_kind_of(error, rb_eException) || rb_obj_is_kind_of(error, rb_eSystemExit) ||
@@ -96,7 +96,8 @@ static VALUE ask(VALUE argument) {
   return rb_funcall(asking->exempt, rb_intern("call"), 1, rb_str_new(asking->path, asking->length));
 }
 
-/* Never waits, as it runs on the loop's fiber. After a reported error the request queues. */
+/* Must not wait, because it runs on the loop's fiber. If `call` raises, the error is reported and
+ * the request needs a place. */
 bool gyre_http_is_exempt(struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request) {
   if (!RTEST(acceptor->exempt)) return false;
   const struct gyre_http_slice path = request->head->path;
