@@ -1,7 +1,7 @@
 /* Gyre::HeldSignals keeps INT and TERM while a server replaces its program
- * (lib/gyre/cli/process/successor.rb): Ruby's handlers note them for the main thread, and exec
- * forgets that. From hold to exec they go to a file for the new program. (Ruby unblocks blocked
- * signals before exec.) */
+ * (lib/gyre/cli/process/successor.rb): Ruby only notes a signal for its main thread, and exec would
+ * lose the note. From hold to exec, signals are written to a file for the new program. (Ruby
+ * unblocks blocked signals before exec.) */
 #include "gyre.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ static const int held[] = {SIGINT, SIGTERM};
 #define HELD (sizeof(held) / sizeof(held[0]))
 
 static struct sigaction former[HELD];
-static volatile sig_atomic_t notes = -1; /* the file; -1: nothing is held */
+static volatile sig_atomic_t notes = -1; /* the file's descriptor; -1: signals are not held */
 static volatile sig_atomic_t noted;      /* the last signal */
 
 /* Runs in any thread. */
@@ -20,11 +20,12 @@ static void note(int signal) {
   const int error = errno;
   const char byte = (char)signal;
   noted = signal;
-  if (notes >= 0 && write((int)notes, &byte, 1) < 0) noted = signal; /* the only fallback */
+  if (notes >= 0 && write((int)notes, &byte, 1) < 0) noted = signal; /* nothing else can be done */
   errno = error;
 }
 
-/* call-seq: hold(descriptor): writes each signal's number there, as a byte. */
+/* call-seq: hold(descriptor): from now on, writes each signal's number to `descriptor` as a
+ * byte. */
 static VALUE signals_hold(VALUE self, VALUE descriptor) {
   struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
   const int file = NUM2INT(descriptor);
@@ -36,7 +37,7 @@ static VALUE signals_hold(VALUE self, VALUE descriptor) {
   return Qnil;
 }
 
-/* call-seq: release: if no new program has taken over. Returns a signal unknown to Ruby's handlers,
+/* call-seq: release: restores Ruby's handlers if the exec has failed. Returns the last held signal,
  * or nil. */
 static VALUE signals_release(VALUE self) {
   const int last = noted;

@@ -165,7 +165,7 @@ int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint6
   struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
   const struct gyre_http_limits *limits = &acceptor->limits;
   struct gyre_http_budget *output = &acceptor->capacity.output;
-  if (!exchange->response.waited_ns) exchange->response.taken_before = given; /* these bytes have filled the socket */
+  if (!exchange->response.waited_ns) exchange->response.taken_before = given; /* more than the kernel holds */
   if (exchange->response.whole && gyre_http_exchange_holds_place(exchange)) {
     gyre_http_budget_hold(output, &exchange->response.output_counted, held);
     if (!gyre_http_budget_is_over(output)) gyre_http_exchange_leave_place(exchange);

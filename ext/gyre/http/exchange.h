@@ -20,7 +20,7 @@ struct gyre_http_request {
   uint32_t held;       /* the head's bytes in the transport's input; 0: elsewhere or incomplete */
   size_t length, came; /* length of the head; number of bytes after the head */
   uint16_t status;     /* of a refusal; 0: the head is valid */
-  const char *reason;  /* constant text, with status */
+  const char *reason;  /* of a refusal: constant text */
   bool placed;         /* the request has a place */
   bool lacks_body;     /* the body must come before the request gets a place */
   int64_t since_ns;    /* start of the wait for a place; 0: no wait */
@@ -39,7 +39,7 @@ struct gyre_http_exchange_operations {
   /* Refuses the request if there is no memory for an exchange. */
   void (*drop)(struct gyre_http_connection *connection, const struct gyre_http_request *request);
   bool (*is_reset)(const struct gyre_http_exchange *exchange); /* by the client */
-  bool (*is_over)(const struct gyre_http_exchange *exchange);  /* NULL: only the connection can end */
+  bool (*is_over)(const struct gyre_http_exchange *exchange);  /* NULL: ends with its connection */
 
   VALUE (*next_request)(VALUE self); /* after the first */
   VALUE (*read_body)(VALUE self, size_t most);
@@ -83,7 +83,7 @@ struct gyre_http_exchange {
   VALUE handle, fiber, env;
   VALUE trailers, response_trailers; /* each a Hash, or nil */
   struct gyre_http_reader *reader;   /* fiber waiting for the request's body */
-  const char *reason;                /* constant text, with status */
+  const char *reason;                /* of a refusal: constant text */
   uint16_t status;                   /* status of a refusal; 0: valid */
   uint8_t method;                    /* enum gyre_http_method */
   bool http_1_0 : 1;                 /* the client knows no chunks and no interim responses */
@@ -103,7 +103,7 @@ struct gyre_http_exchange {
     VALUE promise;         /* Gyre::Promise that the app has asked for, or nil */
     struct gyre_interrupt *interrupt;
     bool seen, told;
-  } departure; /* the client's */
+  } departure; /* of the client */
   struct {
     int64_t received, ahead; /* bytes given to the app; bytes already there at the start */
     int64_t waited_ns;       /* time spent waiting for the body; 0 again before a discard */

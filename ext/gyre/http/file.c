@@ -1,9 +1,10 @@
-/* Gyre::HTTP::OpenFile: opens a regular file below a folder by a client's name, which Files::Root
- * checks. The kernel resolves it in one step: no folder can become a symbolic link in between. Asks
- * a disk only if allowed, without the GVL, in a thread of Gyre::Offload.
+/* Gyre::HTTP::OpenFile: opens a regular file below a folder. Files::Root checks the name, which a
+ * client has sent. The kernel resolves the name in one step, so that no folder can become a
+ * symbolic link meanwhile. Waits for a disk only if `wait` is set, without the GVL, in a thread of
+ * Gyre::Offload.
  *
- * Without openat2(2) (before Linux 5.6, or filtered) it opens each folder on the way, and follows
- * no symbolic link. */
+ * If there is no openat2(2) (before Linux 5.6, or filtered), opens one folder after the other and
+ * follows no symbolic link, unless `follow` is set. */
 #include "feature.h"
 
 #include "fiber/nonblocking_io.h"
@@ -23,15 +24,15 @@
 
 #define READ_BYTES_LIMIT (1 << 20)
 #define PROBE_BYTES (64 * 1024) /* half of Linux' read-ahead */
-#define ATTEMPTS 16             /* tries, while other programs rename folders */
+#define ATTEMPTS 16             /* maximum tries while other programs rename folders */
 
 #ifdef O_PATH
 #define FOLDER_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #else
 #define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #endif
-/* Opens without blocking, as a FIFO would wait; O_NOCTTY: no terminal becomes the controlling
- * one. */
+/* O_NONBLOCK: the open of a FIFO does not wait. O_NOCTTY: no terminal becomes the controlling
+ * terminal. */
 #define FILE_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 
 struct open_file {
@@ -42,7 +43,7 @@ struct open_file {
 
 static VALUE open_file_class;
 
-/* Errors shown as a missing file. */
+/* True for errors that count as a missing file. */
 static bool is_absent(int error) {
   static const int errors[] = {ENOENT,       ENOTDIR, ELOOP,  EXDEV,  EACCES,   EPERM,
                                ENAMETOOLONG, ENXIO,   ENODEV, EISDIR, EOVERFLOW};
@@ -86,7 +87,7 @@ static long call_openat2(int folder, const char *path, uint64_t flags, uint64_t 
   return syscall(SYS_openat2, folder, path, &how, sizeof(how));
 }
 
-/* Containers return EPERM for unknown calls, but so do some files. */
+/* True if openat2 itself fails with EPERM, as in containers. Some files also cause EPERM. */
 static bool openat2_is_refused(void) {
   long fd = call_openat2(AT_FDCWD, ".", O_PATH | O_CLOEXEC, 0);
   if (fd >= 0) close((int)fd);
@@ -94,7 +95,7 @@ static bool openat2_is_refused(void) {
 }
 #endif
 
-/* Returns a descriptor or -errno; -EAGAIN: only the disk could tell, and `wait` is false. */
+/* Returns a descriptor or -errno. -EAGAIN: the answer needs the disk, but `wait` is false. */
 static int open_beneath(int folder, const char *path, bool follow, bool wait) {
 #ifdef GYRE_HAVE_OPENAT2
   static bool missing, no_cached; /* set once by any thread, always to the same value */
@@ -156,7 +157,7 @@ static struct open_file *get(VALUE self) { return rb_check_typeddata(self, &open
 static struct open_file *get_open(VALUE self) {
   struct open_file *file = get(self);
   if (file->fd < 0) rb_raise(rb_eIOError, "closed file");
-  /* Raises if the app closed the IO, whose number may be another file's. */
+  /* Raises if the app has closed the IO: its number may now belong to another file. */
   if (file->io) (void)rb_io_descriptor(file->io);
   return file;
 }
@@ -172,8 +173,9 @@ static void take_status(struct open_file *file, const struct stat *status) {
 
 /* call-seq: OpenFile.beneath(folder, path, follow, wait) -> OpenFile, nil or false
  *
- * `path` is relative to the open IO `folder`. nil: no regular file there, or a symbolic link leads
- * out (allowed by `follow`). false: only the disk could tell, and `wait` is false. */
+ * `path` is relative to `folder`, an open IO. Returns nil if there is no regular file, or if a
+ * symbolic link leads out of the folder and `follow` is false. Returns false if the answer needs
+ * the disk, but `wait` is false. */
 static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE follow, VALUE wait) {
   path = rb_str_new_frozen(path);
   struct opening opening = {
@@ -187,8 +189,8 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
       open_without_gvl(&opening);
       break;
     }
-    /* Copies the folder's descriptor, as the folder may be closed meanwhile. Checks interrupts
-     * after that. */
+    /* Copies the folder's descriptor, because the folder may be closed meanwhile. Checks interrupts
+     * only after the copy is closed. */
     opening.folder = fcntl(opening.folder, F_DUPFD_CLOEXEC, 0);
     if (opening.folder < 0) rb_sys_fail("dup");
     rb_nogvl(open_without_gvl, &opening, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
@@ -209,7 +211,7 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
   return self;
 }
 
-/* Wraps the app's File, which the app closes. */
+/* Wraps a File, which `close` closes. */
 static VALUE open_file_of(VALUE class, VALUE io) {
   struct open_file *file;
   struct stat status;
@@ -239,7 +241,7 @@ static VALUE open_file_close(VALUE self) {
   return Qnil;
 }
 
-/* Returns an IO for Exchange#write_file, which owns the descriptor. */
+/* Returns an IO for Exchange#write_file. The IO then owns the descriptor. */
 static VALUE open_file_to_io(VALUE self) {
   struct open_file *file = get_open(self);
   if (!file->io) {
@@ -249,7 +251,8 @@ static VALUE open_file_to_io(VALUE self) {
   return file->io;
 }
 
-/* Reads a range from the page cache; nil if a part is on disk. A truncated file returns less. */
+/* Reads a range from the page cache. Returns nil if a part of it is only on disk, and fewer bytes
+ * if the file has become shorter. */
 static VALUE open_file_read_cached(VALUE self, VALUE from, VALUE size) {
   struct open_file *file = get_open(self);
   int64_t offset = NUM2LL(from);
@@ -273,7 +276,7 @@ static VALUE open_file_read_cached(VALUE self, VALUE from, VALUE size) {
   return bytes;
 }
 
-/* Samples whether a range can be sent without a disk. */
+/* Tests by samples whether a range is in the page cache. */
 static VALUE open_file_is_cached(VALUE self, VALUE from, VALUE size) {
   struct open_file *file = get_open(self);
   int64_t offset = NUM2LL(from), length = NUM2LL(size);

@@ -11,7 +11,7 @@ struct gyre_http_slice {
   uint32_t length;
 };
 
-/* A header or trailer line: the value without surrounding blanks, the name as sent. */
+/* A header or trailer line. The name is as sent; the value has no surrounding blanks. */
 struct gyre_http_field {
   uint32_t name;
   uint32_t value;
@@ -20,7 +20,7 @@ struct gyre_http_field {
   uint16_t flags; /* enum gyre_http_field_flag: known name and form */
 };
 
-/* field.flags & GYRE_HTTP_FIELD_NAME_MASK is a name used by the parser. */
+/* field.flags & GYRE_HTTP_FIELD_NAME_MASK is the number of a name that the parser interprets. */
 enum gyre_http_field_flag {
   GYRE_HTTP_FIELD_OTHER = 0,
   GYRE_HTTP_FIELD_HOST,
@@ -33,7 +33,7 @@ enum gyre_http_field_flag {
   GYRE_HTTP_FIELD_UNDERSCORE = 0x100 /* the name has "_", which CGI confuses with "-" */
 };
 
-/* All inclusive. */
+/* Limits of a head. A value equal to its limit is allowed. */
 struct gyre_http_head_limits {
   uint32_t request_line_bytes; /* with CRLF; beyond: 414 */
   uint32_t header_bytes;       /* bytes of header lines with the blank line; beyond: 431 */
@@ -72,22 +72,22 @@ enum gyre_http_target {
   GYRE_HTTP_TARGET_ASTERISK    /* *, OPTIONS only */
 };
 
-/* head.flags, complete after a parse above 0. */
+/* Bits of head.flags, complete after a parse that returned more than 0. */
 enum gyre_http_flag {
   GYRE_HTTP_HEAD_KEEP_ALIVE = 1 << 0,      /* the connection may serve another request */
   GYRE_HTTP_HEAD_CHUNKED = 1 << 1,         /* Transfer-Encoding: chunked */
   GYRE_HTTP_HEAD_CONTENT_LENGTH = 1 << 2,  /* never together with CHUNKED */
   GYRE_HTTP_HEAD_EXPECT_CONTINUE = 1 << 3, /* HTTP/1.1 with Expect: 100-continue, and a body follows */
-  GYRE_HTTP_HEAD_UPGRADE = 1 << 4          /* HTTP/1.1 with Upgrade, which Connection lists */
+  GYRE_HTTP_HEAD_UPGRADE = 1 << 4          /* HTTP/1.1 with Upgrade, also named in Connection */
 };
 
-/* State and results of a section. Set up by reset. */
+/* State and results of a parse. A reset function sets it up. */
 struct gyre_http_head {
   /* results */
   struct gyre_http_slice method;
   struct gyre_http_slice target;    /* as sent */
   struct gyre_http_slice path;      /* never empty: "/" for http://host; the target for host:port and * */
-  struct gyre_http_slice query;     /* without "?"; has_query: may still be empty */
+  struct gyre_http_slice query;     /* without "?"; may be empty even if has_query is set */
   struct gyre_http_slice authority; /* from the target or Host; length 0: none (HTTP/1.0 only) */
   struct gyre_http_slice host;      /* authority without port; IPv6 keeps its brackets */
   struct gyre_http_slice port;      /* digits, 0 to 65535; length 0: not given */
@@ -98,11 +98,11 @@ struct gyre_http_head {
   uint8_t has_query;
   uint8_t method_number; /* enum gyre_http_method */
   uint8_t target_form;   /* enum gyre_http_target */
-  uint8_t minor_version; /* of HTTP/1: 0, or 1 for all higher ones; or GYRE_HTTP_VERSION_2 */
+  uint8_t minor_version; /* HTTP/1.0: 0; later HTTP/1: 1; HTTP/2: GYRE_HTTP_VERSION_2 */
   uint16_t flags;        /* enum gyre_http_flag */
   /* on refusal */
-  uint16_t status;    /* 400, 414, 417, 431, 501, 505; 0: valid; of a response, its own */
-  const char *reason; /* a refusal's: constant text, no full stop */
+  uint16_t status;    /* of a refusal, 0 if valid; in a response's head: its status */
+  const char *reason; /* of a refusal: constant text without a full stop */
   /* private: the parser's position */
   uint32_t position;
   uint32_t section;
@@ -116,12 +116,12 @@ bool gyre_http_is_name(const char *name, size_t length);
 bool gyre_http_is_value(const char *value, size_t length);
 /* Ignores letter case; `lower` is in lower case. */
 bool gyre_http_same_name(const char *name, size_t length, const char *lower, size_t lower_length);
-/* Reads a list's next element without blanks; skips empty ones (RFC 9110, section 5.6.1.2). Returns
- * false after the last. */
+/* Finds the next element of a comma-separated list, without surrounding blanks, and skips empty
+ * elements (RFC 9110, section 5.6.1.2). Returns false at the end. */
 bool gyre_http_next_element(const char **p, const char *end, const char **element, size_t *length);
-/* Parses 1*DIGIT; -1: invalid, or out of range. */
+/* Parses 1*DIGIT. Returns -1 if invalid or out of range. */
 int64_t gyre_http_number(const char *text, size_t length);
-/* True for fields dropped from received trailers and refused in sent ones. */
+/* True for fields that are dropped from received trailers and refused in sent trailers. */
 bool gyre_http_is_no_trailer(const char *name, size_t length);
 
 /* Host and port of a URI (RFC 3986, section 3.2). */
@@ -129,7 +129,7 @@ struct gyre_http_authority {
   struct gyre_http_slice whole, host, port;
 };
 
-/* Takes host [":" port] with a host, without user information. */
+/* Parses host [":" port]. Returns false if there is no host, or if there is user information. */
 bool gyre_http_authority_parse(struct gyre_http_authority *authority, const char *bytes, uint32_t offset,
                                uint32_t length);
 void gyre_http_authority_assign(struct gyre_http_head *head, const struct gyre_http_authority *authority);

@@ -2,7 +2,7 @@
  * (admission.c). */
 #include "http/acceptor.h"
 
-/* A stream's response that its client does not take. */
+/* Maximum bytes of a response that are queued in a stream before the app waits. */
 #define STREAM_OUTPUT_BYTES 65536
 
 static VALUE limit(VALUE limits, const char *name) { return rb_funcall(limits, rb_intern(name), 0); }
@@ -64,7 +64,7 @@ void gyre_http_limits_read(struct gyre_http_limits *table, VALUE limits) {
 
 static int64_t least(int64_t one_ns, int64_t other_ns) { return one_ns < other_ns ? one_ns : other_ns; }
 
-/* Limits each piece's time, the total, and the rate after a grace period. */
+/* Limits the wait for each piece, the total wait, and the rate after a grace period. */
 int64_t gyre_http_body_limit_ns(const struct gyre_http_limits *limits, int64_t received, int64_t waited_ns, bool placed,
                                 const char **reason) {
   int64_t limit_ns = limits->read_ns < 0 ? INT64_MAX : limits->read_ns;

@@ -1,6 +1,6 @@
-/* Ruby's methods of an exchange (lib/gyre/http/exchange.rb) for all versions. Run in fibers of the
- * app. Fetch the exchange again after a wait, during which it may end, and after conversions of
- * arguments, whose methods may do anything, even respond. */
+/* Ruby's methods of an exchange (lib/gyre/http/exchange.rb) for all versions. They run in fibers of
+ * the app. They fetch the exchange again after a wait, because it may have ended, and after
+ * converting arguments, because Ruby code may have run and even responded. */
 #include "http/response_head.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@ static struct gyre_http_exchange *current(VALUE self) {
   return exchange;
 }
 
-/* True if this thread must not touch the exchange; then a fiber of the loop's thread runs the
- * method (lib/gyre/http/thread_calls.rb). */
+/* True in another thread than the loop's. A fiber of the loop's thread must then run the method
+ * (lib/gyre/http/thread_calls.rb). */
 static bool is_outside(VALUE self) {
   const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   return exchange && gyre_thread_is_foreign(exchange->connection->acceptor->scheduler);
@@ -35,8 +35,8 @@ static VALUE input_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Returns the time for the body's next piece. Counts only waits for the client, as the app may read
- * slowly. */
+/* Returns the time limit for the body's next piece. Only waits for the client count, because the
+ * app may read slowly. */
 static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const char **reason) {
   const struct gyre_http_limits *limits = &exchange->connection->acceptor->limits;
   int64_t received = exchange->body.received - exchange->body.ahead;
@@ -51,7 +51,8 @@ static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const c
 NORETURN(static void refuse_second_reader(void));
 static void refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
 
-/* Excludes other readers: the body's rest and its trailers' position are on this fiber's stack. */
+/* Raises if this fiber is no longer the reader: its stack has the position in the body and
+ * trailers. */
 bool gyre_http_wait_for_input(VALUE self, const char **reason) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
@@ -63,7 +64,7 @@ bool gyre_http_wait_for_input(VALUE self, const char **reason) {
   rb_ensure(gyre_wait_body, (VALUE)&input.wait, input_wait_ensure, (VALUE)&input);
   if (gyre_http_exchange_open(self) && !input.kept) refuse_second_reader();
   exchange = gyre_http_exchange_get(self);
-  /* Checks waiting bytes first: the loop may have been late, not the client. */
+  /* Counts until the bytes came, not until the fiber ran: the loop may have been late. */
   int64_t until_ns = input.came_ns < 0 ? gyre_loop_now(&scheduler->loop) : input.came_ns;
   if (exchange && until_ns > from_ns) exchange->body.waited_ns += until_ns - from_ns;
   return !input.wait.timed_out;
@@ -165,8 +166,8 @@ static void app_fields(struct gyre_http_response_head *head, VALUE headers) {
   if (head->unknown_kind) rb_raise(rb_eArgError, "a header's name and value must be Strings");
 }
 
-/* HTTP/2's :close means :chunked, and :raw a stream in both directions (RFC 9113, section 8.5; RFC
- * 8441). */
+/* In HTTP/2, :close means the same as :chunked, and :raw means a stream in both directions (RFC
+ * 9113, section 8.5; RFC 8441). */
 static VALUE exchange_write_head(VALUE self, VALUE status, VALUE headers, VALUE given) {
   if (is_outside(self)) return hand_over(self, "write_head", 3, (VALUE[]){status, headers, given});
   int code = NUM2INT(status);
@@ -217,7 +218,7 @@ static VALUE exchange_write_interim(VALUE self, VALUE status, VALUE headers) {
   return gyre_http_response_interim(exchange, code, headers) ? Qtrue : Qfalse;
 }
 
-/* Checked when they are sent. */
+/* The trailers are checked when they are sent. */
 static VALUE exchange_set_trailer(VALUE self, VALUE name, VALUE value) {
   struct gyre_http_exchange *exchange = current(self);
   if (NIL_P(exchange->response_trailers)) exchange->response_trailers = rb_hash_new();
@@ -228,7 +229,7 @@ static VALUE exchange_write_body(VALUE self, VALUE string) {
   if (is_outside(self)) return hand_over(self, "write_body", 1, &string);
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   Check_Type(string, T_STRING);
-  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a fast client need not wait */
+  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a fast client causes no wait */
   exchange = gyre_http_response_writable(self);
   VALUE length = SIZET2NUM((size_t)RSTRING_LEN(string));
   if (RSTRING_LEN(string) == 0 || exchange->response.framing == GYRE_HTTP_NO_BODY) return length;
@@ -313,7 +314,8 @@ static VALUE exchange_leave_place(VALUE self) {
   return Qnil;
 }
 
-/* Counts the file until the request's end: a slow client delays its close. */
+/* Counts an open file until the request's end, because a slow client keeps the file open. Returns
+ * false if too many files are open. */
 static VALUE exchange_hold_file(VALUE self) {
   if (is_outside(self)) return hand_over(self, "hold_file", 0, NULL);
   struct gyre_http_exchange *exchange = current(self);
@@ -329,8 +331,8 @@ static VALUE exchange_trailers(VALUE self) {
   return NIL_P(exchange->trailers) ? rb_hash_new() : exchange->trailers;
 }
 
-/* Returns a Gyre::Promise of true (the client has left) or false (the request has ended); nil after
- * the request's end. */
+/* Returns a Gyre::Promise, or nil after the request's end. The promise's value is true if the
+ * client has left, and false if the request has ended before. */
 static VALUE exchange_client_gone(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange) return Qnil;

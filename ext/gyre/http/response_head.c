@@ -1,8 +1,8 @@
-/* Makes a response's head of an app's headers: checks them, adds framing, date and connection.
+/* Makes a response's head from the app's headers: checks them, adds framing, date and connection.
  * Writes into the acceptor's buffer (buffer.c); sends nothing. */
 #include "http/response_head.h"
 
-#define OUTPUT_BYTES_KEPT 65536 /* frees larger buffers, after unusual heads */
+#define OUTPUT_BYTES_KEPT 65536 /* larger buffers are freed */
 
 static void add_value(struct gyre_http_response_head *fields, const char *name, size_t name_length, VALUE value) {
   if (!RB_TYPE_P(value, T_STRING)) {

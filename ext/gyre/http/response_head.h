@@ -7,8 +7,8 @@ struct gyre_http_response_head {
   struct gyre_http_exchange *exchange;
   struct gyre_http_buffer *output;
   VALUE announced;  /* the app's content-length, or nil */
-  VALUE wrong;      /* set for an invalid name or value */
-  bool strict;      /* for write_response: stops at values that Response handles */
+  VALUE wrong;      /* an invalid name or value, or nil */
+  bool strict;      /* write_response: stops at fields that only Response handles */
   bool own_framing; /* keeps the app's content-length, transfer-encoding and connection */
   bool has_date, declined, closing, unknown_kind;
   int status; /* 0: trailers */
@@ -16,13 +16,14 @@ struct gyre_http_response_head {
   uint64_t length; /* size of a complete body */
 };
 
-/* Writes into the acceptor's emptied buffer: valid until the fiber parks. Status 0: only fields
- * follow. */
+/* Empties the acceptor's buffer and begins a head, which is valid until the fiber parks. Status 0:
+ * only fields follow. */
 struct gyre_http_response_head gyre_http_response_head_begin(struct gyre_http_exchange *exchange, int status);
 /* Raises ArgumentError for invalid headers. */
 void gyre_http_response_head_fields(struct gyre_http_response_head *head, VALUE headers);
-/* Begins a head with an Array body. Returns false for an unusual one, which Response handles. */
+/* Writes the head of a response whose body is an Array of Strings. Returns false for an unusual
+ * response, which Response must handle. */
 bool gyre_http_response_head_whole(struct gyre_http_response_head *head, struct gyre_http_exchange *exchange,
                                    VALUE status, VALUE headers, VALUE body);
-/* Adds trailers after `before`; raises ArgumentError for invalid ones. */
+/* Writes `before` and the trailers. Raises ArgumentError for an invalid trailer. */
 struct gyre_http_buffer *gyre_http_response_head_trailers(struct gyre_http_exchange *exchange, const char *before);

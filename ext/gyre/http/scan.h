@@ -1,5 +1,5 @@
-/* A table of allowed bytes, and searches for the first other byte, for both versions' parsers.
- * Reads nothing from `end` on; SSE2 takes 16 bytes at a time. */
+/* A table of byte classes, and functions that find the first byte outside a class, for the parsers
+ * of both versions. Never reads at or after `end`. SSE2 takes 16 bytes at a time. */
 #pragma once
 
 #include <stdbool.h>
@@ -33,8 +33,8 @@ static inline bool is(char byte, unsigned wanted) { return (classes[(uint8_t)byt
 
 static inline bool is_blank(char byte) { return byte == ' ' || byte == '\t'; }
 
-/* Compares text with a word of small letters and "-", ignoring case. text must be tchars, as 0x0d |
- * 0x20 is "-". */
+/* Compares text, in any case, with a word of lower-case letters and "-". The text must consist of
+ * tchars, because 0x0d | 0x20 is "-". */
 static inline bool same_word(const char *text, size_t length, const char *word, size_t word_length) {
   if (length != word_length) return false;
   for (size_t i = 0; i < length; i++) {
@@ -83,7 +83,7 @@ static inline const char *skip_target(const char *p, const char *end) {
   return skip_class(p, end, CLASS_TARGET);
 }
 
-/* Returns the first byte that is not a tchar. *underscore: the name has "_". */
+/* Returns the first byte that is not a tchar. Sets *underscore if the name has "_". */
 static inline const char *skip_name(const char *p, const char *end, bool *underscore) {
 #ifdef GYRE_HTTP_SSE2
   const __m128i small = _mm_set1_epi8(0x20), a = _mm_set1_epi8('a'), letters = _mm_set1_epi8(25);

@@ -3,7 +3,7 @@
 
 #define MS INT64_C(1000000)
 
-/* Steps by a factor of 2 to 2.5, as Prometheus's clients do, from a hello to a long report. */
+/* Upper bounds of the buckets, in steps like those of Prometheus's clients. */
 const int64_t gyre_http_duration_bounds_ns[GYRE_HTTP_DURATIONS] = {
     MS / 4,   MS / 2,   MS,       5 * MS / 2, 5 * MS,    10 * MS,   25 * MS,    50 * MS,
     100 * MS, 250 * MS, 500 * MS, 1000 * MS,  2500 * MS, 5000 * MS, 10000 * MS, 60000 * MS};

@@ -12,7 +12,7 @@
 extern const int64_t gyre_http_duration_bounds_ns[GYRE_HTTP_DURATIONS];
 
 struct gyre_http_histogram {
-  uint64_t counts[GYRE_HTTP_DURATIONS + 1]; /* per bound, not cumulative; the last: above all */
+  uint64_t counts[GYRE_HTTP_DURATIONS + 1]; /* by bound, not cumulative; the last: longer durations */
   int64_t sum_ns;
 };
 
@@ -23,15 +23,15 @@ struct gyre_http_statistics {
   struct gyre_http_histogram durations;
   uint64_t received_bytes, sent_bytes;                        /* without TLS's own */
   uint64_t upgrades, messages_received, messages_sent;        /* WebSockets' */
-  uint64_t slow_sockets;                                      /* WebSockets whose peers took too little */
+  uint64_t slow_sockets;                                      /* WebSockets whose peers read too slowly */
   uint64_t handshakes, handshakes_resumed, handshakes_failed; /* TLS handshakes: made, resumed, failed */
 };
 
-/* Counts a response, sent or failed (status 0). A negative duration is not counted, as of
- * open-ended responses. */
+/* Counts a response; status 0: it failed. Does not count a negative duration, which stands for a
+ * response without an end. */
 void gyre_http_statistics_response(struct gyre_http_statistics *statistics, unsigned status, int64_t duration_ns);
 
-/* Moves a transport's counts here: they count once. */
+/* Moves a transport's counts to the statistics, so that each byte counts once. */
 static inline void gyre_http_statistics_take_bytes(struct gyre_http_statistics *statistics,
                                                    struct gyre_transport *transport) {
   statistics->received_bytes += transport->received_bytes;

@@ -1,7 +1,5 @@
 /*
- * Answers on Windows for POSIX calls of loop/, fiber/, keyed/, async/ and net/ that Ruby's
- * <ruby/win32.h> does not have. extconf.rb includes it in front of each file, and in place of the
- * headers that are missing there. Calls that Ruby has (recv, close, fcntl) link to Ruby's own.
+ * Windows versions of the POSIX calls in loop/, fiber/, keyed/, async/ and net/ that Ruby's
  */
 #ifndef GYRE_WINDOWS_POSIX_H
 #define GYRE_WINDOWS_POSIX_H
@@ -18,7 +16,7 @@
 #define MSG_TRUNC 0x100
 #endif
 #define SHUT_WR SD_SEND
-/* Winsock tells no flags; setting O_NONBLOCK again is harmless. */
+/* Winsock cannot return the flags: F_GETFL gives 0, and setting O_NONBLOCK again is harmless. */
 #define F_GETFL 3
 #define fcntl(...) gyre_fcntl(__VA_ARGS__, 0, 0)
 
@@ -37,7 +35,8 @@ static inline int gyre_fcntl(int fd, int command, int value, ...) {
   return command == F_GETFL ? 0 : (fcntl)(fd, command, value);
 }
 
-/* Without waiting; pollfd has numbers, not sockets. Anything else than a socket counts as ready. */
+/* Never waits. pollfd.fd is a C descriptor, not a socket. A file that is not a socket counts as
+ * ready. */
 static inline int poll(struct pollfd *descriptors, nfds_t count, int unused) {
   int ready = 0;
   for (nfds_t i = 0; i < count; i++) {
