@@ -32,7 +32,7 @@ static unsigned hex_value(char digit) {
   return is(digit, CLASS_DIGIT) ? (unsigned)(digit - '0') : (unsigned)((digit | 0x20) - 'a' + 10);
 }
 
-/* 1*HEXDIG. Returns 0 or REFUSED. */
+/* Reads a byte of the size (1*HEXDIG). Returns 0 or REFUSED. */
 static int read_size(struct gyre_http1_chunked *chunked, char byte) {
   if (is(byte, CLASS_HEX)) {
     const uint64_t digit = hex_value(byte);
@@ -53,7 +53,7 @@ static int read_size(struct gyre_http1_chunked *chunked, char byte) {
   return 0;
 }
 
-/* Drops the rest of a size line; false if malformed. */
+/* Drops a byte after the size. Returns false if the line is malformed. */
 static bool read_extension(struct gyre_http1_chunked *chunked, char byte) {
   if (chunked->phase == CHUNK_BLANK) {
     if (byte == ';') chunked->phase = CHUNK_EXTENSION;

@@ -1,5 +1,5 @@
-/* Gyre::HTTP::Client::H1Connection: requests one by one over a Gyre::Transport
- * (lib/gyre/http/client/h1_connection.rb). A caller's half-parsed head is on its stack. Never
+/* Gyre::HTTP::Client::H1Connection: sends one request at a time over a Gyre::Transport
+ * (lib/gyre/http/client/h1_connection.rb). A partly parsed head is on the caller's stack. Never
  * repeats a request. */
 #include "http/client_limits.h"
 #include "http/exchange.h"
@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define HEAD_BYTES 2048 /* bytes of a request's head on the stack */
+#define HEAD_BYTES 2048 /* longest request head that is built on the stack */
 #define FIELDS_LIMIT 256
 #define LINE_BYTES_LIMIT 8192
 #define TRAILER_BYTES_LIMIT 16384
@@ -22,21 +22,21 @@
 struct client {
   VALUE transport, trailers;
   VALUE headers; /* packed, or nil */
-  VALUE spare;   /* memory of a piece, or nil */
+  VALUE spare;   /* memory for a later piece, or nil */
   union {
     int64_t head_until_ns;
     struct gyre_http1_chunked chunks;
-    int64_t remaining; /* of a body with a length */
+    int64_t remaining; /* bytes left of a body with a length */
   };
   int64_t until_ns; /* end of the request or of the idle time; negative: none */
   struct gyre_http_client_limits limits;
-  uint32_t piece_bytes; /* of a body, read at once: doubles while the peer fills them */
+  uint32_t piece_bytes; /* size of the body's next read; doubles while the peer fills it */
   uint16_t status : 10;
   uint16_t body : 2; /* enum gyre_http1_reply_body */
   uint8_t method;
   bool over : 1, keep_alive : 1;
   bool answered : 1; /* a byte of the response has come */
-  bool sent : 1;     /* the whole request was sent, so the next may follow */
+  bool sent : 1;     /* the whole request was sent */
 };
 
 static void client_mark(void *opaque) {
@@ -90,9 +90,9 @@ static struct gyre_transport_object *await(struct client *client, struct gyre_tr
   return object;
 }
 
-/* Receives into `*bytes`; if that is NULL, into lent memory; if `bytes` is NULL, into the
- * transport's input. Returns 0 at the end. A Ractor may wake in another native thread, with its own
- * memory. */
+/* Receives into *bytes. If *bytes is NULL, sets it to lent memory; if `bytes` is NULL, receives
+ * into the transport's input. Returns 0 at the end. Asks for lent memory again after a wait,
+ * because a Ractor may wake in another native thread. */
 static size_t receive(struct client *client, char **bytes, size_t most, enum gyre_http_client_step step) {
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
   bool waited = false, lent = bytes && !*bytes;
@@ -113,7 +113,7 @@ static size_t receive(struct client *client, char **bytes, size_t most, enum gyr
   }
 }
 
-/* Returns 0, or -errno once the peer takes no more: it may have responded. */
+/* Returns 0, or -errno if the peer takes no more bytes. The peer may still have responded. */
 static int send_pieces(struct client *client, struct iovec *pieces, int count) {
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
   for (;;) {
@@ -139,7 +139,7 @@ struct text {
   size_t length, capacity;
   VALUE memory;
   bool has_length, has_coding;
-  bool streams; /* the headers may have the body's length */
+  bool streams; /* pieces follow; the headers may have the body's length */
 };
 
 static void append(struct text *text, const char *bytes, size_t length) {
@@ -170,7 +170,7 @@ static int append_field(VALUE name, VALUE value, VALUE argument) {
   const char *bytes = RSTRING_PTR(name);
   size_t length = (size_t)RSTRING_LEN(name);
   bool is_length = gyre_http_same_name(bytes, length, "content-length", 14);
-  if (is_length && !text->streams) return ST_CONTINUE; /* append_framing knows it */
+  if (is_length && !text->streams) return ST_CONTINUE; /* append_framing adds it */
   text->has_length |= is_length;
   text->has_coding |= gyre_http_same_name(bytes, length, "transfer-encoding", 17);
   if (!RB_TYPE_P(value, T_ARRAY)) {
@@ -189,7 +189,8 @@ static void append_first_line(struct text *text, VALUE method, VALUE target) {
   APPEND(text, " HTTP/1.1\r\n");
 }
 
-/* Frames the body: a String by its length, a stream (true) by chunks without a content-length. */
+/* Frames the body. A String has a length; a stream (true) has chunks if the app gave no
+ * content-length. */
 static void append_framing(struct text *text, VALUE body, uint8_t method) {
   if (text->has_coding) rb_raise(rb_eArgError, "header transfer-encoding: the client sets it by itself");
   if (!text->has_length && body == Qtrue) {
@@ -203,8 +204,8 @@ static void append_framing(struct text *text, VALUE body, uint8_t method) {
   APPEND(text, "\r\n");
 }
 
-/* Sends a head and a String as body; `body` is true if pieces follow. Returns whether the peer
- * takes more. */
+/* Sends a head, and the body if it is a String; `body` is true if pieces follow. Returns false if
+ * the peer takes no more. */
 static VALUE client_send(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until) {
   struct client *client = get(self);
   char bytes[HEAD_BYTES];
@@ -230,8 +231,8 @@ static VALUE client_send(VALUE self, VALUE method, VALUE target, VALUE headers, 
   return error < 0 ? Qfalse : Qtrue;
 }
 
-/* Sends a piece of a body, in a chunk if `chunked`; nil ends it. Returns false once the peer has
- * responded. */
+/* Sends a piece of the body, as a chunk if `chunked`; nil ends the body. Returns false if the peer
+ * has responded or takes no more. */
 static VALUE client_send_piece(VALUE self, VALUE piece, VALUE chunked) {
   struct client *client = get(self);
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
@@ -265,8 +266,8 @@ static void take_head(VALUE self, struct client *client, const struct gyre_http_
   if (client->body == GYRE_REPLY_CHUNKED) gyre_http1_chunked_reset(&client->chunks);
 }
 
-/* Returns the status of the next head, interim or final. Parses it in lent memory if it comes at
- * once, and keeps only the rest. */
+/* Returns the status of the next head, interim or final. Parses a head that comes in one piece in
+ * lent memory, and keeps only the bytes after the head. */
 static VALUE client_receive_head(VALUE self) {
   struct client *client = get(self);
   struct gyre_http_field fields[FIELDS_LIMIT];
@@ -340,8 +341,9 @@ static VALUE read_chunked(VALUE self, struct client *client) {
   }
 }
 
-/* Returns a String for a piece. Keeps the one at the highest address, untouched: malloc gives the
- * end of its heap back to the kernel, and then each page of a long body costs a fault again. */
+/* Returns a String for a piece. Keeps the String at the highest address as spare. If it were freed,
+ * the heap's end would go back to the kernel, and each page of the next piece would cost a
+ * fault. */
 static VALUE new_piece(VALUE self, struct client *client, size_t most) {
   VALUE piece = rb_str_buf_new((long)most), spare = client->spare;
   if (most < PIECE_BYTES_MAX || (!NIL_P(spare) && RSTRING_PTR(piece) < RSTRING_PTR(spare))) return piece;
@@ -385,14 +387,14 @@ static VALUE client_read(VALUE self) {
   return client->body == GYRE_REPLY_CHUNKED ? read_chunked(self, client) : read_plain(self, client);
 }
 
-/* True if the connection may be kept, as far as is known without the socket. */
+/* True if the connection may be kept. Does not ask the socket. */
 static bool is_kept(const struct client *client, const struct gyre_transport *transport) {
   return client->over && client->keep_alive && transport->fd >= 0 && transport->read.state == GYRE_SIDE_OPEN &&
          !gyre_transport_available(transport);
 }
 
-/* True if another request may begin: no further byte and no end has come. Asks the socket. If
- * `lately` is true, a look of the loop within the last millisecond will do. */
+/* True if another request may begin: neither a byte nor an end has come. Asks the socket, unless
+ * `lately` is true and the loop has looked within the last millisecond. */
 static VALUE client_is_ready(VALUE self, VALUE lately) {
   struct client *client = get(self);
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
@@ -404,7 +406,7 @@ static VALUE client_is_ready(VALUE self, VALUE lately) {
   return gyre_transport_receive(transport, &byte, 1) == -EAGAIN ? Qtrue : Qfalse;
 }
 
-/* Begins the idle time. False if no other request may begin. */
+/* Begins the idle time. Returns false if no other request may begin. */
 static VALUE client_rest(VALUE self) {
   struct client *client = get(self);
   client->until_ns = client->limits.keep_ns < 0 ? -1 : gyre_socket_now() + (int64_t)client->limits.keep_ns;

@@ -1,5 +1,5 @@
-/* Runs an HTTP/1 connection between requests, on the loop's fiber: collects a head (and its body,
- * while places are short), queues, and calls the handler. Never waits.
+/* Runs an HTTP/1 connection between requests, on the loop's fiber: collects a head (and a body, if
+ * places are limited), queues the request, and starts the handler. Never waits.
  *
  *   IDLE ─► HEAD ─► (BODY) ─► (PLACE) ─► the connection is SERVING, and then IDLE again, or HEAD: pipelined
  */
@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define RECENT_NS INT64_C(1000000000) /* the next request may follow the last response */
+#define RECENT_NS INT64_C(1000000000) /* a client counts as active this long after a response */
 
 /* connection->phase, and connection->own's type. */
 enum phase {
@@ -19,23 +19,23 @@ enum phase {
   PLACE, /* struct waiting */
 };
 
-/* An incomplete head, whose bytes are the transport's input. Also the acceptor's scratch for whole
- * heads. */
+/* An incomplete head. Its bytes are in the transport's input. The acceptor's scratch for whole
+ * heads has the same type. */
 struct partial {
   uint32_t counted; /* bytes, in the budget of heads */
   struct gyre_http_head head;
   struct gyre_http_field fields[]; /* limits.header_count */
 };
 
-/* How much of a request's body has come (RFC 9112, section 6), before it takes a place. Its bytes
- * stay undecoded; none is scanned twice. */
+/* Tells how much of a body has come (RFC 9112, section 6) before its request takes a place. The
+ * bytes stay undecoded, and no byte is scanned twice. */
 struct ahead {
   size_t needed, trailers_most, scanned;
   bool chunked, data_over;
   struct gyre_http1_chunked chunks;
 };
 
-/* A whole head in the transport's input, without its body. */
+/* A request that waits for its body. Its whole head is in the transport's input. */
 struct awaiting {
   uint32_t counted; /* bytes, in the budget of input */
   struct ahead ahead;
@@ -43,8 +43,8 @@ struct awaiting {
   int64_t since_ns; /* when the head was complete */
 };
 
-/* A whole head in the transport's input, in the admission's queue. Parsed again at its turn, in a
- * microsecond: keeping the result takes 2 KB. */
+/* A request in the admission's queue. Its whole head is in the transport's input and is parsed
+ * again later: that takes a microsecond, but keeping the result takes 2 KB. */
 struct waiting {
   uint32_t counted; /* bytes, in the budget of heads */
   struct gyre_admission_waiter waiter;
@@ -56,7 +56,7 @@ static size_t partial_bytes(const struct gyre_http_limits *limits) {
   return sizeof(struct partial) + limits->head.header_count * sizeof(struct gyre_http_field);
 }
 
-/* Frees connection->own, with its budget and place in the queue. */
+/* Frees connection->own, gives back its share of the budget, and leaves the queue. */
 static void release(struct gyre_http_connection *connection) {
   struct gyre_http_capacity *capacity = &connection->acceptor->capacity;
   struct waiting *waiting = connection->phase == PLACE ? connection->own : NULL;
@@ -187,7 +187,8 @@ static struct ahead begin_ahead(const struct gyre_http_connection *connection, c
   return ahead;
 }
 
-/* Finds the empty line. Leaves too many fields to later reads, which refuse them. */
+/* True if the section's empty line has come, or if the section is too long: later reads refuse
+ * it. */
 static bool trailers_are_there(const struct ahead *ahead, const char *bytes, size_t length) {
   if (length > ahead->trailers_most || (length >= 2 && memcmp(bytes, "\r\n", 2) == 0)) return true;
   for (const char *end = bytes + length; (bytes = memchr(bytes, '\n', (size_t)(end - bytes))); bytes++) {
@@ -213,8 +214,8 @@ static bool is_there(struct ahead *ahead, const char *bytes, size_t length) {
   return trailers_are_there(ahead, bytes + ahead->scanned, length - ahead->scanned);
 }
 
-/* True if the request waits for its body before it takes a limited place. Refuses a body over the
- * limit. */
+/* True if the request must wait for its body before it takes a limited place. False for a body over
+ * the limit: take_head refuses it. */
 static bool lacks_body(const struct gyre_http_connection *connection, const struct gyre_http_request *request) {
   const struct gyre_http_head *head = request->head;
   if (head->content_length > connection->acceptor->limits.body_bytes) return false;
@@ -225,14 +226,15 @@ static bool lacks_body(const struct gyre_http_connection *connection, const stru
 
 bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_request *request) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
-  if (request->status) return true; /* refused, without the app */
+  if (request->status) return true; /* a refusal needs no place */
   if (!acceptor->capacity.admission.running_limit || !lacks_body(connection, request))
     return gyre_http_admit(acceptor, request);
   request->lacks_body = !gyre_http_is_exempt(acceptor, request);
   return !request->lacks_body;
 }
 
-/* Continues a request after its wait, unless a handler is ending. */
+/* Continues a request after the admission's verdict. If a handler is still ending, go_on calls
+ * again. */
 static void decided(struct gyre_http_connection *connection) {
   const struct waiting *waiting = connection->own;
   if (waiting->verdict == UNDECIDED || connection->exchange) return;
@@ -255,7 +257,7 @@ static void on_verdict(struct gyre_admission_waiter *waiter, bool placed) {
   decided(waiting->connection);
 }
 
-/* Sends an expected 100, which fits into any socket. */
+/* Sends a 100 if the client expects it. A 100 fits into any socket. */
 static bool send_continue(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
   static char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
   if (!(request->head->flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE) || request->came > 0) return true;
@@ -267,7 +269,7 @@ static void body_deadline(struct gyre_http_connection *connection) {
   int64_t waited_ns = gyre_loop_coarse_now(gyre_http_loop(connection)) - body->since_ns;
   const char *reason;
   size_t received = gyre_transport_available(&connection->transport) - body->head_length;
-  connection->deadline_ns = INT64_MAX; /* ends the former limit, that of the head */
+  connection->deadline_ns = INT64_MAX; /* ends the head's limit */
   gyre_http_connection_deadline(
       connection, gyre_http_body_limit_ns(&connection->acceptor->limits, (int64_t)received, waited_ns, false, &reason));
 }
@@ -279,7 +281,7 @@ static bool body_fits(struct gyre_http_connection *connection, struct awaiting *
   return !gyre_http_budget_is_over(input);
 }
 
-/* Makes the request wait, without its parsed head. */
+/* Makes the request wait and frees its parsed head. */
 static void hold(struct gyre_http_connection *connection, enum phase phase, void *own) {
   release(connection);
   connection->own = own;
@@ -334,7 +336,7 @@ static void serve_or_wait(struct gyre_http_connection *connection, struct gyre_h
   }
 }
 
-/* Ends the wait for a body: complete (status 0) or failed. */
+/* Ends the wait for a body that is complete (status 0) or has failed. */
 static void end_body(struct gyre_http_connection *connection, uint16_t status, const char *reason) {
   struct gyre_http_request request;
   if (!parse_again(connection, &request)) return;
@@ -368,7 +370,7 @@ static void read_ahead(struct gyre_http_connection *connection) {
   }
 }
 
-/* True while the head is incomplete. */
+/* Parses the input and serves a whole head. Returns true if the head is incomplete. */
 static bool needs_more(struct gyre_http_connection *connection) {
   struct gyre_http_request request;
   if (!gyre_http1_parse(connection, &request)) return keep_head(connection);
@@ -396,7 +398,8 @@ static void begin_head(struct gyre_http_connection *connection) {
   gyre_http_connection_deadline(connection, connection->acceptor->limits.head_ns);
 }
 
-/* Handles a request's first bytes. Usually the head is whole and used in lent memory, uncopied. */
+/* Handles a request's first bytes. The head is usually whole, and is then used in lent memory
+ * without a copy. */
 static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_http_request request;
   bool whole = false;
@@ -408,7 +411,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
       serve(connection, &request);
       return;
     }
-    /* Keeps an incomplete head, or the bytes after a whole one; a waiting request keeps all. */
+    /* Keeps an incomplete head or the bytes after a whole head. Keeps all if the request waits. */
     bool waits = whole && !gyre_http1_admit(connection, &request);
     size_t used = waits ? 0 : head_length;
     if (gyre_transport_keep(&connection->transport, bytes + used, length - used) < 0) {
@@ -430,7 +433,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
     return;
   }
   begin_head(connection);
-  if (needs_more(connection)) read_more(connection); /* with a reported end */
+  if (needs_more(connection)) read_more(connection); /* an end may have been reported */
 }
 
 static void readable(struct gyre_http_connection *connection) {
@@ -454,7 +457,7 @@ static void readable(struct gyre_http_connection *connection) {
     break;
   case HEAD: read_more(connection); break;
   case BODY: read_ahead(connection); break;
-  case PLACE: /* reads later, unless the client leaves the queue */
+  case PLACE: /* reads nothing while the request waits */
     if (!connection->hung_up) break;
     if (gyre_transport_is_reset(&connection->transport)) {
       gyre_http_connection_end(connection, true);
@@ -480,7 +483,7 @@ static void late(struct gyre_http_connection *connection) {
 
 void gyre_http1_idle(struct gyre_http_connection *connection) {
   const struct gyre_http_acceptor *acceptor = connection->acceptor;
-  if (connection->own) { /* of a pipelined head */
+  if (connection->own) { /* a pipelined head is incomplete */
     begin_head(connection);
     if (!head_fits(connection)) gyre_http_connection_close(connection, false);
     return;
@@ -503,15 +506,16 @@ void gyre_http1_go_on(struct gyre_http_connection *connection) {
   }
 }
 
-/* Waits for an active client, whose next request may be on its way: a close would lose it. */
+/* True if the client was active lately: its next request may be on its way, and a close would lose
+ * it. */
 static bool busy_lately(const struct gyre_http_connection *connection) {
   if (connection->state <= GYRE_HTTP_FIRST_BYTE || connection->deadline_ns == INT64_MAX) return true;
   int64_t idle_since_ns = connection->deadline_ns - connection->acceptor->limits.keep_alive_ns;
   return gyre_loop_now(gyre_http_loop(connection)) - idle_since_ns < RECENT_NS;
 }
 
-/* Answers each received request, as its client cannot know whether to repeat it. A TLS record may
- * hold part of the next one. */
+/* Ends an idle connection, but not if a request may have come, because its client could not know
+ * whether to repeat it. Part of a request may also be in a TLS record. */
 static void drain(struct gyre_http_connection *connection) {
   if (connection->exchange || !connection->is_idle) return;
   if (busy_lately(connection) || gyre_transport_input_waits(&connection->transport)) {

@@ -1,7 +1,7 @@
-/* An HTTP/1 exchange: the request's head and body, the framed response, the next request, leaving
- * HTTP. Builds heads in the acceptor's lent buffer; bytes that the transport does not take move
- * into a String before the fiber parks. Fetches the exchange again after each wait, during which it
- * may end. */
+/* An HTTP/1 exchange: reads head and body, sends the response, begins the next request, or leaves
+ * HTTP. Builds heads in the acceptor's buffer; bytes that the transport does not take are moved
+ * into a String before the fiber parks. Fetches the exchange again after each wait, because it may
+ * have ended. */
 #include "http/h1/h1.h"
 #include "http/h1/parser.h"
 #include "http/response_head.h"
@@ -15,7 +15,7 @@
 
 #define COPY_BYTES_LIMIT 16384 /* longest body copied after its head */
 #define VECTORS 64
-#define READ_BYTES 65536      /* bytes of a discarded body read at once */
+#define READ_BYTES 65536      /* maximum bytes of a discarded body per read */
 #define PIECE_BYTES (1 << 20) /* bytes sent at once, about 0.3 ms; then other fibers run */
 
 static VALUE exchange_class, line_end;
@@ -30,7 +30,7 @@ static void write_failed(struct gyre_http_exchange *exchange, int error) {
 
 struct output_wait {
   VALUE self;
-  size_t held; /* bytes known to come with the next send */
+  size_t held; /* bytes that remain to be sent after the wait */
   int ready;
   bool gives_way, over;
 };
@@ -79,14 +79,15 @@ static struct gyre_http_exchange *wait_writable(VALUE self, size_t held) {
   return exchange;
 }
 
-/* Lets others run within a message that the client takes without a wait. */
+/* Lets other fibers run within a message, because a fast client causes no wait. */
 static struct gyre_http_exchange *let_others_run(VALUE self) {
   struct output_wait wait = {.self = self, .gives_way = true};
   rb_ensure(output_wait_body, (VALUE)&wait, output_wait_ensure, (VALUE)&wait);
   return gyre_http_response_writable(self);
 }
 
-/* Sends what the transport takes of `vectors`. Returns bytes, 0 for "would block". */
+/* Sends what the transport takes of `vectors`. Returns the number of bytes, or 0 if the transport
+ * is full. */
 static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec *vectors, int count) {
   ssize_t sent = gyre_transport_sendv(&exchange->connection->transport, vectors, count);
   if (sent < 0 && sent != -EAGAIN) write_failed(exchange, (int)-sent);
@@ -95,8 +96,8 @@ static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec 
   return (size_t)sent;
 }
 
-/* Points vectors at the strings beyond `sent` bytes, within one call's limit. Returns their number;
- * *length: their size. */
+/* Points vectors at the strings after their first `sent` bytes, up to PIECE_BYTES. Returns the
+ * number of vectors and sets *length to their size. */
 static int gather(const VALUE *strings, long count, size_t sent, struct iovec *vectors, int most, size_t *length) {
   int filled = 0;
   *length = 0;
@@ -110,7 +111,7 @@ static int gather(const VALUE *strings, long count, size_t sent, struct iovec *v
   return filled;
 }
 
-/* Sends the strings beyond `sent` bytes; parks while the transport is full. */
+/* Sends the strings after their first `sent` bytes. Parks while the transport is full. */
 static void send_strings(VALUE self, const VALUE *strings, long count, size_t sent) {
   struct iovec vectors[VECTORS];
   size_t length, more = 0;
@@ -197,8 +198,9 @@ static void begin_head(struct gyre_http_buffer *output, int status) {
   }
 }
 
-/* Adds date, connection and the blank line. Announces a close if the connection's end is the
- * body's, if the client may still expect a 100, or if much of the request's body is unread. */
+/* Adds date, connection and the blank line. Also announces a close if the body ends with the
+ * connection, if the client may still wait for a 100, or if much of the request's body is
+ * unread. */
 static void end_head(struct gyre_http_response_head *head) {
   struct gyre_http_buffer *output = head->output;
   struct gyre_http_exchange *exchange = head->exchange;
@@ -228,7 +230,7 @@ static void send_response(VALUE self, const struct gyre_http_response_head *head
     send_output(self, NULL, 0);
     return;
   }
-  /* Makes frozen views, so that parts and Array cannot change while the fiber is parked. */
+  /* Makes frozen views: the app could change the parts or the Array while the fiber is parked. */
   VALUE parts = rb_ary_new_capa(count);
   for (long i = 0; i < count; i++) rb_ary_push(parts, rb_str_new_frozen(RARRAY_AREF(body, i)));
   send_output(self, RARRAY_CONST_PTR(parts), count);
@@ -339,8 +341,8 @@ static void drop(struct gyre_http_connection *connection, const struct gyre_http
   gyre_http_connection_end(connection, true);
 }
 
-/* Receives into lent memory (*lent) or the transport's input; parks until bytes come. The exchange
- * is open on return. */
+/* Receives into lent memory (*lent), or into the transport's input if `lent` is NULL. Parks until
+ * bytes come. The exchange is open on return. */
 static size_t more_input(VALUE self, const char **lent) {
   const char *reason = NULL;
   for (bool late = false;; late = !gyre_http_wait_for_input(self, &reason)) {
@@ -411,7 +413,7 @@ static VALUE read_chunked(VALUE self, size_t most) {
   }
 }
 
-/* Copies bytes once, from lent memory to the String; keeps those beyond. */
+/* Copies the body's bytes once, from lent memory to the String. Keeps the bytes after them. */
 static VALUE read_sized(VALUE self, size_t most) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   struct gyre_transport *transport = &exchange->connection->transport;
@@ -448,11 +450,11 @@ static struct gyre_http_exchange *reading(VALUE self) {
 static VALUE read_body(VALUE self, size_t most) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   if (!exchange) gyre_http_request_cut(self);
-  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a fast client need not wait */
+  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a fast client causes no wait */
   if (!(exchange = reading(self))) return Qnil;
   if (exchange->expects_continue && !exchange->response.head_sent) {
     gyre_http_response_interim(exchange, 100, Qnil);
-    if (!(exchange = reading(self))) return Qnil; /* it may have waited for another fiber's read */
+    if (!(exchange = reading(self))) return Qnil; /* another fiber may have read meanwhile */
   }
   exchange->expects_continue = false;
   return gyre_http1_of(exchange)->chunked ? read_chunked(self, most) : read_sized(self, most);
@@ -487,10 +489,11 @@ static VALUE begin_next(struct gyre_http_connection *connection) {
     struct gyre_http_request request;
     if (gyre_transport_available(&connection->transport) > 0 && gyre_http1_parse(connection, &request)) {
       if (!gyre_http1_admit(connection, &request) && gyre_http1_wait(connection, &request)) return Qnil;
-      /* Keeps the place until the next exchange exists. */
+      /* The former exchange holds the place while the next exchange is made, which may raise. */
       struct gyre_http_exchange *before = connection->exchange;
       before->placed = request.placed;
-      /* Settles it after the next env is made, as the parsed head is in shared memory. */
+      /* Is settled only after the next env is made: other fibers may then overwrite the parsed
+       * head. */
       struct gyre_http_promise promise = gyre_http_exchange_take_promise(before);
       struct gyre_http_exchange *exchange = gyre_http_exchange_new(connection, &gyre_http1_exchange_operations);
       exchange->fiber = before->fiber;
@@ -525,7 +528,7 @@ static VALUE next_request(VALUE self) {
     if (!exchange) return Qnil;
   }
   struct gyre_http_connection *connection = exchange->connection;
-  if (!connection->keep_alive) { /* an earlier response has promised to keep the connection */
+  if (!connection->keep_alive) { /* even in a drain, a promised keep-alive holds */
     /* Lingers: a close with unread input would lose the response. */
     if (!exchange->body.over || connection->readable || gyre_transport_available(&connection->transport) > 0) {
       gyre_http_connection_linger(connection);
@@ -545,7 +548,7 @@ static VALUE next_request(VALUE self) {
   return exchange ? begin_next(exchange->connection) : Qnil;
 }
 
-/* Returns a socket that first returns the received bytes. */
+/* Returns a socket for the app, whose reads begin with the bytes that have already come. */
 static VALUE plain_socket(const struct gyre_transport *transport) {
   if (gyre_transport_available(transport) == 0)
     return rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(transport->fd));
@@ -564,7 +567,7 @@ static VALUE hijack(struct gyre_http_exchange *exchange) {
   struct gyre_http_connection *connection = exchange->connection;
   struct gyre_transport *transport = &connection->transport;
   VALUE socket, handler = connection->acceptor->handler;
-  gyre_http_exchange_leave_place(exchange); /* it may last long */
+  gyre_http_exchange_leave_place(exchange); /* the app may use it for long */
   if (transport->operations->release) {     /* Ruby's own sockets have no TLS */
     VALUE taken = gyre_net_transport_take(transport, gyre_http_remote_address(connection));
     leave(connection);

@@ -3,8 +3,8 @@
  *   FIELD ─► NAME ─► VALUE_START ─► VALUE ─► VALUE_LF ─► FIELD …
  *     └─ CR ─► END_LF ─► done
  *
- * Looks at each byte once. At the input's end it keeps phase, position, and the incomplete field
- * after the complete ones. */
+ * Looks at each byte once. At the input's end, saves the phase, the position and the incomplete
+ * field. */
 #include "http/h1/fields.h"
 #include "http/scan.h"
 
@@ -15,7 +15,7 @@ int gyre_http1_refuse(struct gyre_http_head *head, uint16_t status, const char *
   return -1;
 }
 
-/* Names that need care. */
+/* Returns the number of a name that the parsers interpret. */
 static uint16_t known_name(const char *name, size_t length) {
   switch (length) {
   case 4: return SAME_WORD(name, length, "host") ? GYRE_HTTP_FIELD_HOST : GYRE_HTTP_FIELD_OTHER;

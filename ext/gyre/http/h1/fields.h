@@ -1,12 +1,12 @@
 /* Reads field lines of a header or trailer section, for h1/parser.c (requests) and h1/reply.c
- * (responses), which pass a function that interprets fields. */
+ * (responses). Both pass a function that interprets fields. */
 #pragma once
 
 #include "http/h1/parser.h"
 
 #include <stdbool.h>
 
-/* Phases of a head. A section of fields starts with FIELD; DONE and REFUSED stay. */
+/* Phases of a head. A section of fields starts with FIELD; DONE and REFUSED are final. */
 enum gyre_http1_phase {
   PHASE_START,
   PHASE_START_LF,
@@ -24,20 +24,21 @@ enum gyre_http1_phase {
   PHASE_REFUSED
 };
 
-/* Reduces higher limits, so that all offsets fit. */
+/* Highest limit of a section, so that all offsets fit into 32 bits. */
 #define GYRE_HTTP1_SECTION_BYTES_MAX (UINT32_C(1) << 29)
 
-/* Applies a field. Returns 0, 1 to drop it, or gyre_http1_refuse's result. */
+/* Interprets a field. Returns 0 to keep the field, 1 to drop it, -1 after gyre_http1_refuse. */
 typedef int gyre_http1_field_meaning(struct gyre_http_head *head, const char *bytes,
                                      const struct gyre_http_field *field);
 
-/* Continues at head->position in the section from head->section. Calls `meaning` for known names,
- * or for every field. Returns 1 after the blank line, else 0 or -1. */
+/* Continues at head->position in the section that begins at head->section. Calls `meaning` for
+ * known names, or for every field. Returns 1 after the blank line, 0 if incomplete, -1 if
+ * refused. */
 int gyre_http1_fields_parse(struct gyre_http_head *head, const char *bytes, size_t length,
                             const struct gyre_http_head_limits *limits, gyre_http1_field_meaning *meaning,
                             bool every_field);
 
-/* Stops at the input's end, or at the limit. Returns 0 or -1. */
+/* At the input's end, saves the position and returns 0. At the limit, refuses and returns -1. */
 int gyre_http1_stop_at(struct gyre_http_head *head, const char *bytes, const char *p, bool limited,
                        enum gyre_http1_phase phase);
 

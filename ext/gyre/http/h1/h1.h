@@ -1,5 +1,5 @@
-/* HTTP/1: requests one by one on a connection. connection.c collects heads on the loop's fiber;
- * exchange.c runs in the handler's. The parser (parser.h, chunked.h) needs no Ruby. */
+/* HTTP/1: one request at a time on a connection. connection.c collects heads on the loop's fiber;
+ * exchange.c runs in the handler's fiber. The parser (parser.h, chunked.h) needs no Ruby. */
 #pragma once
 
 #include "http/exchange.h"
@@ -9,7 +9,7 @@ struct gyre_http1_exchange {
   struct gyre_http_exchange shared;
   struct gyre_http1_chunked chunks;
   int64_t body_remaining; /* -1: chunked */
-  int64_t unread_from;    /* the body's bytes received before the response */
+  int64_t unread_from;    /* body bytes read before the rest is discarded */
   uint64_t given;         /* bytes passed to the client's socket */
   bool chunked;
 };
@@ -21,14 +21,14 @@ static inline struct gyre_http1_exchange *gyre_http1_of(struct gyre_http_exchang
 extern const struct gyre_http_exchange_operations gyre_http1_exchange_operations; /* exchange.c */
 
 /* connection.c */
-/* Parses the transport's input to a complete or refused head (request->status); false if
- * incomplete. */
+/* Parses the transport's input. Returns true for a complete or refused head (request->status),
+ * false for an incomplete head. */
 bool gyre_http1_parse(struct gyre_http_connection *connection, struct gyre_http_request *request);
 void gyre_http1_release_partial(struct gyre_http_connection *connection);
-/* True if the request runs now and has its place. */
+/* True if the handler can run now. A refused request needs no place. */
 bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_request *request);
-/* Makes the request wait for its body or a place; its bytes stay in the transport's input. Returns
- * false with a status to refuse with. */
+/* Makes the request wait for its body or a place. The request's bytes stay in the transport's
+ * input. Returns false if the request is refused (request->status). */
 bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_request *request);
 void gyre_http1_idle(struct gyre_http_connection *connection);
 /* Continues the connection without a fiber. */

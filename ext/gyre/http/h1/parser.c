@@ -1,5 +1,5 @@
 /* Parses a request's head (h1/parser.h): request line, framing, and the trailer section's rules.
- * h1/fields.c reads field lines; targets and authorities are below.
+ * h1/fields.c reads field lines; head.c parses authorities.
  *
  *   START ─► METHOD ─► TARGET ─► (QUERY ─►) VERSION ─► FIELD … (h1/fields.c)
  *     └─ CRLF, once ─┘ */
@@ -15,7 +15,7 @@ static int refuse_target(struct gyre_http_head *head, char byte) {
   return gyre_http1_refuse(head, 400, "a byte in the request target that is not allowed there");
 }
 
-/* Parses the rest of "HTTP/1.x" CRLF. Returns its end, or NULL with *result. */
+/* Parses the rest of "HTTP/1.x" CRLF. Returns its end, or NULL and sets *result. */
 static const char *parse_version(struct gyre_http_head *head, const char *bytes, const char *p, const char *stop,
                                  bool limited, int *result) {
   static const char expected[] = "HTTP/#.#\r\n";
@@ -71,8 +71,8 @@ static int parse_absolute(struct gyre_http_head *head, const char *bytes, uint32
   return 0;
 }
 
-/* Sets path, query and authority of head->target (RFC 9112, section 3.2), which keep their
- * percent-encoding. Returns 0, or -1 for a refusal. */
+/* Sets path and authority from head->target (RFC 9112, section 3.2). Keeps percent-encoding.
+ * Returns 0, or -1 for a refusal. */
 static int parse_target(struct gyre_http_head *head, const char *bytes) {
   const char *const target = bytes + head->target.offset;
   struct gyre_http_authority authority;
@@ -104,7 +104,7 @@ static int parse_target(struct gyre_http_head *head, const char *bytes) {
   return gyre_http1_refuse(head, 400, "a request target that is neither a path nor an http URI");
 }
 
-/* Returns 1 after the request line, else 0 or -1. */
+/* Returns 1 after the request line, 0 if it is incomplete, -1 if it is refused. */
 static int parse_request_line(struct gyre_http_head *head, const char *bytes, size_t length,
                               const struct gyre_http_head_limits *limits) {
   const uint32_t bytes_max = limits->request_line_bytes < GYRE_HTTP1_SECTION_BYTES_MAX ? limits->request_line_bytes
@@ -203,7 +203,7 @@ int gyre_http1_read_content_length(struct gyre_http_head *head, const char *valu
   return 0;
 }
 
-/* Takes only "chunked". Ambiguous framing: 400; another coding: 501. */
+/* Accepts only "chunked". Refuses ambiguous framing with 400, other codings with 501. */
 int gyre_http1_read_transfer_encoding(struct gyre_http_head *head, const char *value, size_t length) {
   const char *p = value, *const end = value + length, *coding, *name_end;
   size_t coding_length, others = 0;
@@ -249,7 +249,7 @@ void gyre_http1_read_connection(struct gyre_http_head *head, const char *value, 
   }
 }
 
-/* RFC 9110, section 10.1.1; not in HTTP/1.0. */
+/* Ignores Expect in HTTP/1.0 (RFC 9110, section 10.1.1). */
 static int read_expect(struct gyre_http_head *head, const char *value, size_t length) {
   if (head->minor_version == 0) return 0;
   if (skip_class(value, value + length, CLASS_TOKEN) < value + length || !SAME_WORD(value, length, "100-continue")) {
@@ -259,7 +259,7 @@ static int read_expect(struct gyre_http_head *head, const char *value, size_t le
   return 0;
 }
 
-/* Prefers the target's authority to Host, which must still be valid (RFC 9112, section 3.2). */
+/* Keeps the authority of an absolute target. Host must still be valid (RFC 9112, section 3.2). */
 static int read_host(struct gyre_http_head *head, const char *bytes, const struct gyre_http_field *field) {
   struct gyre_http_authority authority;
   if (head->seen & SEEN_HOST) return gyre_http1_refuse(head, 400, "more than one Host");
