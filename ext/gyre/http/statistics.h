@@ -12,7 +12,7 @@
 extern const int64_t gyre_http_duration_bounds_ns[GYRE_HTTP_DURATIONS];
 
 struct gyre_http_histogram {
-  uint64_t counts[GYRE_HTTP_DURATIONS + 1]; /* by bound, not cumulative; the last: longer durations */
+  uint64_t counts[GYRE_HTTP_DURATIONS + 1]; /* by bound, not cumulative; the last: all longer */
   int64_t sum_ns;
 };
 
@@ -23,7 +23,7 @@ struct gyre_http_statistics {
   struct gyre_http_histogram durations;
   uint64_t received_bytes, sent_bytes;                        /* without TLS's own */
   uint64_t upgrades, messages_received, messages_sent;        /* WebSockets' */
-  uint64_t slow_sockets;                                      /* WebSockets whose peers read too slowly */
+  uint64_t slow_sockets;                                      /* WebSockets with slow peers */
   uint64_t handshakes, handshakes_resumed, handshakes_failed; /* TLS handshakes: made, resumed, failed */
 };
 

@@ -1,5 +1,7 @@
 /*
  * Windows versions of the POSIX calls in loop/, fiber/, keyed/, async/ and net/ that Ruby's
+ * <ruby/win32.h> lacks. extconf.rb includes this file before each source file, and in place of
+ * headers that Windows lacks. Calls that Ruby has (recv, close, fcntl) link to Ruby's functions.
  */
 #ifndef GYRE_WINDOWS_POSIX_H
 #define GYRE_WINDOWS_POSIX_H

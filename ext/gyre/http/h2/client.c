@@ -1,5 +1,5 @@
-/* An HTTP/2 client's connection (client.h): moves frames, wakes fibers, detects a dead server,
- * ends. Never waits on a loop; makes no request. */
+/* An HTTP/2 client's connection (client.h): moves frames, wakes fibers, detects a dead server, ends
+ * the connection. Never waits on a loop; makes no request. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -12,20 +12,20 @@
 #include <errno.h>
 
 #define SENDS_AT_ONCE 8
-#define RECEPTIONS 4                       /* per connection, before others get their turn */
-#define SILENCE_NS INT64_C(15000000000)    /* with open requests: PING; after another: fails */
-#define IDLE_NS INT64_C(60000000000)       /* without requests: leaves the loop */
-#define STREAM_WINDOW_BYTES (2 << 20)      /* a response's, unread */
-#define CONNECTION_WINDOW_BYTES (16 << 20) /* all responses' unread bytes, if above INPUT_BYTES */
+#define RECEPTIONS 4                       /* maximum before other connections get their turn */
+#define SILENCE_NS INT64_C(15000000000)    /* with open requests, before a PING; twice this: failure */
+#define IDLE_NS INT64_C(60000000000)       /* time without requests before leaving the loop */
+#define STREAM_WINDOW_BYTES (2 << 20)      /* maximum unread bytes of a response */
+#define CONNECTION_WINDOW_BYTES (16 << 20) /* maximum unread bytes beyond INPUT_BYTES */
 #define INPUT_BYTES (32 << 20)
-#define OUTPUT_BYTES (128 << 10) /* a request's, queued */
+#define OUTPUT_BYTES (128 << 10) /* maximum queued bytes of a request */
 
 static void client_mark(void *opaque) {
   const struct gyre_http2_client *client = opaque;
   GYRE_MARK(client->self, client->transport_object, client->io, client->scheduler_object);
 }
 
-/* Leaves the scheduler's lists alone: both objects are garbage, maybe already freed. */
+/* Does not touch the scheduler's lists, because the scheduler may already be freed. */
 static void client_free(void *opaque) {
   struct gyre_http2_client *client = opaque;
   gyre_deferred_cancel(&client->sending); /* the loop's end walks that list */
@@ -94,7 +94,7 @@ static void unlink_from_loop(struct gyre_http2_client *client) {
   client->linked = false;
 }
 
-/* Closes all streams; their callers find the cause in the state. */
+/* Closes all streams; their callers find the cause in client->state. */
 static void end(struct gyre_http2_client *client, enum gyre_http2_client_state state, int error) {
   if (client->state != GYRE_HTTP2_CLIENT_OPEN) return;
   client->state = (uint8_t)state;
@@ -142,7 +142,7 @@ static bool send_some(struct gyre_http2_client *client) {
   if (error == -EAGAIN) {
     watch_for(client, &client->room, transport->write.wants);
   } else if (error < 0) {
-    client->session.left = true; /* received bytes may explain it */
+    client->session.left = true; /* received bytes may tell the reason */
     if (error != -EPIPE && error != -ECONNRESET) fail(client, error);
   }
   return error == 0;
@@ -189,7 +189,7 @@ static bool receive_some(struct gyre_http2_client *client) {
     (void)gyre_http2_session_receive(&client->session, bytes, (size_t)count, client->received_ns);
   }
   if (count <= 0 || client->session.failed) return false;
-  /* No edge reports an end twice. */
+  /* An end that was reported causes no second edge. */
   if (client->hung_up || !gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) return true;
   watch_for(client, &client->watch, GYRE_READABLE);
   return false;
@@ -227,7 +227,7 @@ void gyre_http2_client_drive(struct gyre_http2_client *client, int64_t limit_ns)
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_http2_client *client = GYRE_CONTAINER(timer, struct gyre_http2_client, timer);
   struct gyre_loop *loop = context;
-  receive(client); /* a computing loop may not have read what came */
+  receive(client); /* a busy loop may not have read bytes that came in time */
   if (client->state != GYRE_HTTP2_CLIENT_OPEN) return;
   int64_t silent_ns = gyre_loop_now(loop) - client->received_ns;
   if (client->session.open_count == 0 && silent_ns >= IDLE_NS) {
@@ -244,7 +244,7 @@ static void on_closing(struct gyre_client *client) {
   end(GYRE_CONTAINER(client, struct gyre_http2_client, entry), GYRE_HTTP2_CLIENT_CLOSED, 0);
 }
 
-/* Leaves socket and calls to the parent, in a forked child. */
+/* In a forked child: leaves the socket and the calls to the parent. */
 static void on_fork(struct gyre_client *node) {
   struct gyre_http2_client *client = GYRE_CONTAINER(node, struct gyre_http2_client, entry);
   client->watch.fd = client->room.fd = -1;
@@ -305,7 +305,7 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
 static VALUE client_capacity(VALUE self) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
   if (!gyre_http2_client_is_open(client)) return INT2FIX(0);
-  if (client->session.open_count > client->calls) send_all(client); /* resets of forgotten responses */
+  if (client->session.open_count > client->calls) send_all(client); /* sends resets of released streams */
   if (!client->linked) receive(client);
   if (!gyre_http2_client_is_open(client)) return INT2FIX(0);
   uint32_t limit = client->scheduler ? gyre_http2_session_streams_limit(&client->session) : 1;
@@ -313,7 +313,7 @@ static VALUE client_capacity(VALUE self) {
   return UINT2NUM(limit > open ? limit - open : 0);
 }
 
-/* False if only one caller at a time can use it. */
+/* False if only one caller at a time can use the connection. */
 static VALUE client_is_shared(VALUE self) { return gyre_http2_client_get(self)->scheduler ? Qtrue : Qfalse; }
 
 static VALUE client_is_used(VALUE self) { return gyre_http2_client_get(self)->used ? Qtrue : Qfalse; }
@@ -325,7 +325,7 @@ static VALUE client_is_closed(VALUE self) {
 
 static VALUE client_is_idle(VALUE self) { return gyre_http2_client_get(self)->calls ? Qfalse : Qtrue; }
 
-/* Sends what the socket takes, with GOAWAY, and fails the requests. */
+/* Sends GOAWAY and as many queued bytes as the socket takes, then fails all requests. */
 static VALUE client_end(VALUE self) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
   if (client->state == GYRE_HTTP2_CLIENT_OPEN && client->entry.forks == gyre_forks &&

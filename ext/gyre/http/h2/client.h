@@ -1,8 +1,9 @@
 /* An HTTP/2 client's connection, for lib/gyre/http/client/h2_connection.rb: client.c moves bytes
- * and ends it; client_call.c has a request's calls and waits.
+ * and ends the connection; client_call.c has the calls and waits of a request.
  *
- * On a loop, a watch reads for all fibers, and frames leave at the turn's end. Otherwise the
- * waiting caller moves bytes, and the pool lends the connection to one caller at a time. */
+ * On a loop, one watch reads for all fibers, and frames are sent at the turn's end. If there is no
+ * loop, the waiting caller moves bytes, and the pool lends the connection to one caller at a
+ * time. */
 #pragma once
 
 #include "fiber/scheduler.h"
@@ -25,11 +26,11 @@ struct gyre_http2_client {
   struct gyre_http2_session session;
   struct gyre_http2_limits limits;
   struct gyre_http_capacity capacity;
-  struct gyre_http_client_limits own; /* of waits */
-  int64_t received_ns;                /* last bytes, or the first request after an idle time */
+  struct gyre_http_client_limits own; /* time limits of waits */
+  int64_t received_ns;                /* time of the last bytes, or of the first request after an idle time */
   uint8_t state;                      /* enum gyre_http2_client_state */
   int error;                          /* -errno */
-  uint32_t calls;                     /* with a stream */
+  uint32_t calls;                     /* calls that have a stream */
   bool used;                          /* has carried a request */
   bool linked;                        /* in the loop's lists, and marked by the scheduler */
   bool hung_up;                       /* the loop has reported the server's end */
@@ -39,12 +40,12 @@ struct gyre_http2_client {
   struct gyre_deferred sending; /* at the turn's end */
 };
 
-/* One request, in a Ruby object that owns its stream. */
+/* One request: a Ruby object that owns a stream. */
 struct gyre_http2_call {
   VALUE self, client_object, headers, trailers;
   VALUE body;                        /* the String that the stream sends, or nil */
-  VALUE early;                       /* of the response, from before the request's end; or nil */
-  struct gyre_http2_stream *stream;  /* NULL once it is over */
+  VALUE early;                       /* response bytes that came before the request's end, or nil */
+  struct gyre_http2_stream *stream;  /* NULL after the stream's end */
   struct gyre_wait *reader, *writer; /* on the stacks of parked fibers */
   int64_t until_ns;                  /* end of the request's time; -1: none */
   int64_t received;                  /* body bytes taken by the caller */

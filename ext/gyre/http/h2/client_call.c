@@ -1,5 +1,5 @@
-/* A request of an HTTP/2 client (client.h): head, body, waits for the response, each on its
- * caller's stack. lib/gyre/http/client/h2_connection.rb combines the steps. Never retries. */
+/* One request of an HTTP/2 client (client.h): sends head and body, and waits for the response on
+ * the caller's stack. lib/gyre/http/client/h2_connection.rb combines the steps. Never retries. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -13,8 +13,8 @@
 
 #include <errno.h>
 
-#define PIECE_BYTES (128 * 1024) /* bytes of a body returned by one call */
-#define EARLY_BYTES (32 << 20)   /* bytes of a response kept before its request is sent */
+#define PIECE_BYTES (128 * 1024) /* maximum bytes of a body returned by one call */
+#define EARLY_BYTES (32 << 20)   /* maximum bytes of a response kept until its request is sent */
 
 static VALUE call_class, host;
 
@@ -23,7 +23,7 @@ static void call_mark(void *opaque) {
   GYRE_MARK(call->self, call->client_object, call->headers, call->trailers, call->body, call->early);
 }
 
-/* Gives up the stream; the reset leaves with the next frames. */
+/* Gives up the stream. Its reset is sent with the next frames. */
 static void let_go(struct gyre_http2_call *call) {
   struct gyre_http2_stream *stream = call->stream;
   if (!stream) return;
@@ -100,8 +100,8 @@ static VALUE end_wait(VALUE argument) {
   return Qnil;
 }
 
-/* Waits for news of the stream until the step's limit since `since_ns`, or the request's end.
- * Returns the stream, to be examined again. */
+/* Waits for a change of the stream. Raises when the step's time limit since `since_ns` or the
+ * request's time is over. Returns the stream. */
 static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre_wait **place, int64_t since_ns,
                                        enum gyre_http_client_step step) {
   struct gyre_http2_client *client = client_of(call);
@@ -128,7 +128,7 @@ static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre
 struct request {
   struct gyre_http2_lines lines;
   VALUE authority;
-  bool streams; /* the headers may have the body's length */
+  bool streams; /* pieces follow; the headers may have the body's length */
   bool failed;  /* no memory */
 };
 
@@ -152,8 +152,8 @@ static int push_field(VALUE name, VALUE value, VALUE argument) {
   return ST_CONTINUE;
 }
 
-/* Returns the stream; NULL without memory, or if the connection takes no more streams. libnghttp2
- * copies the lines and lower-cases names. */
+/* Returns the stream, or NULL if memory is short or the connection takes no more streams.
+ * libnghttp2 copies the lines and lower-cases names. */
 static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct request *request, VALUE method,
                                        VALUE target, VALUE headers, VALUE body) {
   bool tls = client->transport->operations != &gyre_transport_plain;
@@ -179,7 +179,7 @@ static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct 
 }
 
 /* open(method, target, headers, body, until_s): sends a request; `body` is nil, a String, or true
- * if pieces follow. Returns the exchange; nil if the connection takes no more requests. */
+ * if pieces follow. Returns the exchange, or nil if the connection takes no more requests. */
 static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
   struct request request = {.streams = body == Qtrue};
@@ -192,7 +192,7 @@ static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE heade
   VALUE object = call_new(self);
   struct gyre_http2_call *call = call_get(object);
   call->until_ns = NIL_P(until) ? -1 : (int64_t)(NUM2DBL(until) * 1e9);
-  Check_Type(headers, T_HASH); /* after conversions, which may run Ruby code */
+  Check_Type(headers, T_HASH); /* last, because conversions may run Ruby code */
   rb_hash_foreach(headers, gyre_http_check_field, Qnil);
   request.authority = rb_hash_lookup2(headers, host, Qnil);
   if (!RB_TYPE_P(request.authority, T_STRING)) rb_raise(rb_eArgError, "header host: missing");
@@ -211,8 +211,8 @@ static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE heade
   return object;
 }
 
-/* Keeps what came of the response, so that a server that waits for room to respond takes more of
- * the request. Returns whether there was some. */
+/* Moves received bytes of the response to call->early: a server that waits for room to respond then
+ * takes more of the request. Returns false if there are no such bytes. */
 static bool keep_response(struct gyre_http2_call *call) {
   struct gyre_http2_stream *stream = call->stream;
   size_t held = gyre_bytes_held(stream->in.bytes);
@@ -227,8 +227,8 @@ static bool keep_response(struct gyre_http2_call *call) {
   return true;
 }
 
-/* Queues a piece of the body, waiting for room. Returns whether the server takes more: false once
- * it has responded or reset the stream. */
+/* Queues a piece of the body, and waits for room. Returns false if the response is complete or the
+ * stream is closed. */
 static VALUE call_write(VALUE self, VALUE piece) {
   struct gyre_http2_call *call = call_get(self);
   struct gyre_http2_client *client = client_of(call);
@@ -358,8 +358,9 @@ static VALUE call_cancel(VALUE self) {
   return Qnil;
 }
 
-/* Without a response: returns whether the server may have processed the request. nil if bytes of a
- * response came, or the request was at fault. */
+/* Tells whether the server may have processed an unanswered request. True: the connection has ended
+ * after the head was sent. False: the head was not sent, or the server refused the stream. Else
+ * nil. */
 static VALUE call_unanswered(VALUE self) {
   const struct gyre_http2_call *call = call_get(self);
   const struct gyre_http2_stream *stream = call->stream;

@@ -1,5 +1,5 @@
-/* Runs an HTTP/2 connection on the loop: moves frames, wakes fibers, checks times, ends. Output
- * leaves at the turn's end. Never waits. */
+/* Runs an HTTP/2 connection on the loop: moves frames, wakes fibers, checks time limits, ends it.
+ * Output is sent at the turn's end. Never waits. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -16,12 +16,12 @@ static struct gyre_http2_connection *own(const struct gyre_http_connection *conn
 
 static bool is_open(const struct gyre_http_connection *connection) { return connection->state == GYRE_HTTP_SERVING; }
 
-/* Returns the stream's owner, or NULL. */
+/* Returns the stream's exchange, or NULL. */
 static struct gyre_http_exchange *exchange_of(const struct gyre_http2_stream *stream) {
   return stream->tunnel ? NULL : stream->owner;
 }
 
-/* Requires an owner. */
+/* The stream must have an owner. */
 static void wake(struct gyre_http2_stream *stream) {
   struct gyre_http_exchange *exchange = exchange_of(stream);
   if (!exchange || exchange->hijacked) {
@@ -38,7 +38,7 @@ static void wake(struct gyre_http2_stream *stream) {
 
 /* --- sending --- */
 
-/* Ends running handlers after a client's flood. */
+/* Interrupts all handlers, because the client has broken HTTP/2. */
 static void interrupt_handlers(struct gyre_http_connection *connection) {
   const struct gyre_list *streams = &own(connection)->session.streams;
   GYRE_EACH(struct gyre_http2_stream, stream, streams, node) {
@@ -49,7 +49,8 @@ static void interrupt_handlers(struct gyre_http_connection *connection) {
   }
 }
 
-/* Lingers, or a reset would lose the last bytes: the client may send until it reads GOAWAY. */
+/* Lingers if the client may still send: bytes that come after a close would cause a reset that
+ * loses the last frames. */
 static void close_or_linger(struct gyre_http_connection *connection) {
   if (own(connection)->session.failed) interrupt_handlers(connection);
   if (own(connection)->session.input_over) {
@@ -71,7 +72,7 @@ static void wait_for_room(struct gyre_http_connection *connection) {
     gyre_http_connection_close(connection, true);
 }
 
-/* False if no more bytes can leave now. */
+/* Returns false if no more bytes can be sent now. */
 static bool send_some(struct gyre_http_connection *connection) {
   struct gyre_http2_connection *http2 = connection->own;
   struct gyre_transport *transport = &connection->transport;
@@ -94,14 +95,14 @@ static bool send_some(struct gyre_http_connection *connection) {
   return error == 0;
 }
 
-/* Leaves new streams to `deliver`. */
+/* Wakes the owners of changed streams. `deliver` handles new streams. */
 static void wake_changed(struct gyre_http_connection *connection) {
   struct gyre_http2_stream *stream;
   while ((stream = gyre_http2_session_changed(&own(connection)->session, false))) wake(stream);
 }
 
-/* Enclose each call from the loop, between which the connection is not freed. They pass on
- * `raised`. */
+/* `enter` and `leave` enclose each call from the loop: the connection is not freed between them.
+ * `leave` passes on the exception of `raised`. */
 static void enter(struct gyre_http_connection *connection) { own(connection)->entered++; }
 
 static void leave(struct gyre_http_connection *connection, int raised) {
@@ -150,7 +151,8 @@ static void schedule(struct gyre_http_connection *connection) {
   if (http2->warned_ns) gyre_http_sooner(&due_ns, http2->warned_ns, GYRE_HTTP_GRACE_NS);
   if (session->awaited_count) gyre_http_sooner(&due_ns, http2->bodies_ns, BODIES_LOOKED_AT_NS);
   if (session->stream_count == 0 && !session->going) gyre_http_sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
-  /* Checks responses of ended handlers; the client's other frames do not extend the limit. */
+  /* Checks responses whose handlers have ended. The client's other frames do not extend the
+   * limit. */
   if (session->stream_count <= http2->running) {
     http2->looked_ns = 0;
   } else {
@@ -176,7 +178,7 @@ static void reset_late_streams(struct gyre_http_connection *connection, int64_t 
   }
 }
 
-/* `deliver` refuses them. */
+/* Marks requests whose bodies are late; `deliver` refuses them. */
 static void refuse_late_bodies(struct gyre_http_connection *connection, int64_t now_ns) {
   const struct gyre_list *streams = &own(connection)->session.streams;
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
@@ -202,7 +204,7 @@ static void late(struct gyre_http_connection *connection) {
   int64_t now_ns = gyre_http_loop(connection)->now_ns;
   int raised = 0;
   enter(connection);
-  /* Waiting bytes count as in time, reported or not. */
+  /* Bytes that wait in the socket are in time, reported or not. */
   if (!http2->blocked_ns && gyre_transport_input_waits(&connection->transport)) {
     connection->readable = true;
     raised = receive(connection);
@@ -244,7 +246,7 @@ static struct gyre_http_request request_of(struct gyre_http2_stream *stream) {
                                     .since_ns = stream->waiter.since_ns};
 }
 
-/* Returns 0, or the state of an exception that ends the program; callers still clean up. */
+/* Returns 0, or the state of an exception that the caller passes on after cleaning up. */
 static int serve(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http_request request = request_of(stream);
   return gyre_http_handler_start(connection, &request, &gyre_http2_exchange_operations);
@@ -282,7 +284,7 @@ static bool is_admitted(struct gyre_http_connection *connection, struct gyre_htt
   return reason;
 }
 
-/* Counts a partial head's memory; beyond the budget the head is refused once whole. */
+/* Counts a partial head's memory. If the budget is exceeded, the complete head will be refused. */
 static void count_partial(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_http2_stream *stream = gyre_http2_session_partial(&own(connection)->session);
@@ -300,8 +302,8 @@ static void start(struct gyre_http2_stream *stream) {
   gyre_http2_stream_uncount_head(stream);
 }
 
-/* True if the request counts for the connection. Reset streams count while their handlers run
- * (CVE-2023-44487). */
+/* Accepts a new request, or refuses it if the connection has too many streams or ends. Reset
+ * streams count while their handlers run (CVE-2023-44487). */
 static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http2_session *session = &own(connection)->session;
   struct gyre_http_acceptor *acceptor = connection->acceptor;
@@ -317,7 +319,7 @@ static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_
   return true;
 }
 
-/* If places are limited, the body (or enough of it) comes first. */
+/* True if the body, or enough of it, must come before the request takes a limited place. */
 static bool lacks_body(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
   const struct gyre_http_head *head = &stream->head;
@@ -329,7 +331,7 @@ static bool lacks_body(struct gyre_http_connection *connection, const struct gyr
   return gyre_bytes_held(stream->in.bytes) < needed;
 }
 
-/* False if its head needs too much memory. */
+/* Makes the stream wait for its body. Returns false if waiting heads hold too much memory. */
 static bool await_body(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   if (stream->awaited) return true;
   if (!stream->session->awaited_count) own(connection)->bodies_ns = stream->in.headed_ns;
@@ -344,7 +346,7 @@ static bool await_body(struct gyre_http_connection *connection, struct gyre_http
   return true;
 }
 
-/* True if bodies exceed their budget and the app does not read this one. */
+/* True if bodies exceed their budget and the app does not read this body. */
 static bool holds_too_much(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
   const struct gyre_http_connection *tunnel = stream->tunnel ? stream->owner : NULL;
   const struct gyre_http_exchange *exchange = exchange_of(stream);
@@ -353,7 +355,7 @@ static bool holds_too_much(struct gyre_http_connection *connection, const struct
          !stream->closed;
 }
 
-/* False if the caller must send the refusal. */
+/* Drops the body's bytes. Returns false if the caller must send a refusal. */
 static bool drop_body(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   acceptor->counts.refused++;
@@ -387,13 +389,13 @@ static int deliver(struct gyre_http_connection *connection) {
   return raised;
 }
 
-/* The bytes may be in the transport's input. */
+/* `bytes` may be in the transport's input, which is freed. */
 static int take(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_http2_session *session = &own(connection)->session;
   uint64_t malformed = session->malformed;
   gyre_http2_session_receive(session, bytes, length, gyre_loop_coarse_now(gyre_http_loop(connection)));
   gyre_bytes_free(&connection->transport.input);
-  /* Sends resets first, as no handler may start for an invalid stream (CVE-2025-8671). */
+  /* Sends resets first, so that no handler starts for an invalid stream (CVE-2025-8671). */
   if (gyre_http2_session_has_output(session) && !gyre_transport_unsent(&connection->transport))
     (void)send_some(connection);
   connection->acceptor->counts.malformed += session->malformed - malformed;
@@ -403,8 +405,8 @@ static int take(struct gyre_http_connection *connection, const char *bytes, size
   return raised;
 }
 
-/* Serves the requests, as the client may still read; a departed client's reset is reported
- * later. */
+/* Serves the remaining requests, because a half-closed client may still read. If the client has
+ * left, a reset is reported later. */
 static int end_input(struct gyre_http_connection *connection) {
   struct gyre_http2_session *session = &own(connection)->session;
   connection->readable = false;
@@ -424,7 +426,7 @@ static int end_input(struct gyre_http_connection *connection) {
   return deliver(connection);
 }
 
-/* First delivers streams left by an exception. */
+/* First delivers streams that an exception has left undelivered. */
 static int receive(struct gyre_http_connection *connection) {
   struct gyre_http2_connection *http2 = connection->own;
   int receptions = 0;
@@ -456,7 +458,7 @@ void gyre_http2_connection_settle(struct gyre_http_connection *connection) {
   if (http2->entered) return;
   bool over = is_open(connection) && !gyre_deferred_waits(&http2->sending) &&
               gyre_transport_unsent(&connection->transport) == 0 && gyre_http2_session_is_over(&http2->session);
-  if (over && !http2->session.going) { /* after GOAWAY: sends the last request's number */
+  if (over && !http2->session.going) { /* sends GOAWAY with the last request's number */
     gyre_http2_session_go(&http2->session);
     gyre_http2_connection_send(connection);
   } else if (over) {
@@ -479,7 +481,6 @@ void gyre_http2_connection_settle(struct gyre_http_connection *connection) {
   schedule(connection);
 }
 
-/* Queued bytes leave without a handler. */
 void gyre_http2_connection_leave_stream(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http2_connection *http2 = connection->own;
   stream->out.progress_ns = stream->out.left_ns = gyre_loop_coarse_now(gyre_http_loop(connection));
@@ -526,7 +527,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
   leave(connection, raised || !is_open(connection) ? raised : receive(connection));
 }
 
-/* Wakes all fibers waiting for its streams. */
+/* Closes all streams and wakes the fibers that wait for them. */
 static void detached(struct gyre_http_connection *connection) {
   struct gyre_http2_connection *http2 = connection->own;
   if (!http2) return;

@@ -1,7 +1,6 @@
-/* An HTTP/2 exchange: the request's head and body, and the response, queued in the stream, whose
- * output leaves at the turn's end as windows and socket allow. A fiber parks while http2.output
- * bytes are queued. Fetches exchange and stream again after each wait, during which they may
- * end. */
+/* An HTTP/2 exchange: reads the request, and queues the response in the stream. Queued bytes are
+ * sent at the turn's end as windows and socket allow. A fiber parks while http2.output bytes are
+ * queued. Fetches exchange and stream again after each wait, because they may have ended. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -15,8 +14,8 @@
 #include <ruby/io.h>
 #include <unistd.h>
 
-#define FILE_BYTES (32 * 1024) /* bytes read from a file at once */
-#define LEAST_BYTES 4096       /* fewest bytes that may be queued */
+#define FILE_BYTES (32 * 1024) /* maximum bytes per read of a file */
+#define LEAST_BYTES 4096       /* bytes that may be queued even beyond the budget */
 
 static VALUE exchange_class, key_protocol;
 
@@ -48,8 +47,8 @@ static void client_is_slow(struct gyre_http_exchange *exchange) {
   rb_exc_raise(gyre_http_error("WriteTimeout", 0, "the client took nothing of its response for too long"));
 }
 
-/* Returns the bytes that may be queued now; parks until there are some. A few bytes are allowed
- * even beyond the budget. `held`: bytes known to follow. */
+/* Returns the number of bytes that may be queued now; parks until there is room. Beyond the budget,
+ * LAST_BYTES may still be queued. `held`: bytes that wait to be queued. */
 static size_t room(VALUE self, size_t held) {
   for (;;) {
     struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
@@ -74,7 +73,7 @@ static size_t room(VALUE self, size_t held) {
   }
 }
 
-/* The String must stay unchanged until sent. */
+/* Queues a String, which must not change while the fiber is parked. */
 static void queue(VALUE self, VALUE string) {
   size_t length = (size_t)RSTRING_LEN(string), offset = 0;
   while (offset < length) {
@@ -120,7 +119,8 @@ static void send_response(VALUE self, const struct gyre_http_response_head *head
   bool ends = head->no_body || (length == 0 && NIL_P(head->exchange->response_trailers));
   submit_head(head, ends);
   if (ends) return;
-  /* Makes frozen views if the fiber may park, as parts and Array could change then. */
+  /* Makes frozen views if the fiber may park: the app could change the parts or the Array
+   * meanwhile. */
   bool fits = length < LEAST_BYTES && length < head->exchange->connection->acceptor->limits.http2.output;
   VALUE parts = fits ? body : rb_ary_new_capa(RARRAY_LEN(body));
   for (long i = 0; !fits && i < RARRAY_LEN(body); i++) rb_ary_push(parts, rb_str_new_frozen(RARRAY_AREF(body, i)));
@@ -168,7 +168,7 @@ static void begin(struct gyre_http_exchange *exchange, const struct gyre_http_re
   http2->running++;
   exchange->method = head->method_number;
   exchange->head_only = head->method_number == GYRE_HTTP_METHOD_HEAD;
-  /* Takes over trailers at the body's end. */
+  /* Not over if trailers have come: end_body takes them. */
   exchange->body.over = stream->in.ended && !stream->in.bytes && !stream->trailers.count && !stream->trailers_wrong;
   exchange->expects_continue = (head->flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE) && !stream->in.bytes;
   if (!head->status && head->content_length > acceptor->limits.body_bytes) {
@@ -265,7 +265,7 @@ static bool is_over(const struct gyre_http_exchange *exchange) {
   return gyre_http2_of(exchange)->cut || stream->closed || stream->cut;
 }
 
-/* Sends written bytes; resets an incomplete response. */
+/* Ends the stream, after the written bytes unless `reset`. Resets an incomplete response. */
 static void close_stream(struct gyre_http_exchange *exchange, bool reset) {
   struct gyre_http2_exchange *own = gyre_http2_of(exchange);
   struct gyre_http_connection *connection = exchange->connection;
