@@ -1,5 +1,5 @@
-/* Turns an HTTP/2 head's fields into the result of HTTP/1's parser, with the same limits; also
- * trailers. No ruby.h, no libnghttp2. */
+/* Turns an HTTP/2 head's fields into the same struct as HTTP/1's parser, with the same limits. Also
+ * collects trailers. No ruby.h, no libnghttp2. */
 #include "http/h2/session.h"
 #include "http/scan.h"
 
@@ -24,7 +24,7 @@ static int refuse(struct gyre_http2_stream *stream, uint16_t status, const char 
   return -1;
 }
 
-/* Returns the text's place in the block; its length is 0 if memory ran out. */
+/* Appends the text to the block. Returns its place, whose length is 0 if memory is short. */
 static struct gyre_http_slice keep(struct gyre_http2_block *block, const uint8_t *text, size_t length) {
   struct gyre_http_slice slice = {block->text ? block->text->length : 0, (uint32_t)length};
   if (gyre_bytes_append(&block->text, text, length) < 0) slice.length = 0;
@@ -102,7 +102,8 @@ static void take_trailer(struct gyre_http2_stream *stream, const uint8_t *name, 
                                       value, value_length) != NULL;
 }
 
-/* :authority and Host must be equal (RFC 9113, section 8.3.1); env has it as Host. */
+/* :authority and Host must be equal (RFC 9113, section 8.3.1); a lone :authority is added as
+ * Host. */
 static int take_authority(struct gyre_http2_stream *stream, int host) {
   struct gyre_http_head *head = &stream->head;
   struct gyre_http2_block *block = &stream->block;
@@ -204,7 +205,7 @@ done:
   head->section = head->status ? head->target.offset + head->target.length + 1 : 0;
 }
 
-/* `block` has interim heads, then the final one; each begins with ":status". */
+/* `block` has the interim heads, then the final head. Each head begins with ":status". */
 void gyre_http2_head_conclude_response(struct gyre_http2_stream *stream, bool ends) {
   const struct gyre_http2_block *block = &stream->block;
   int at = block->count;

@@ -13,10 +13,10 @@ struct gyre_http2_lines {
 };
 
 void gyre_http2_lines_init(struct gyre_http2_lines *lines);
-/* Returns false without memory. */
+/* Returns false if memory is short. */
 bool gyre_http2_lines_push(struct gyre_http2_lines *lines, const char *name, size_t length, const char *value,
                            size_t value_length);
-/* Makes the list of lines "name: value\r\n" without fields of a connection. Status 0: trailers.
+/* Makes the list from lines "name: value\r\n". Skips fields of the connection. Status 0: trailers.
  * Returns 0 or -errno; call gyre_http2_lines_free in any case. */
 int gyre_http2_lines_read(struct gyre_http2_lines *lines, int status, const char *text, size_t length);
 void gyre_http2_lines_free(struct gyre_http2_lines *lines);

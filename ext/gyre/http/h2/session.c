@@ -17,7 +17,7 @@
 
 /* --- allowances --- */
 
-/* Spends a token, or ends the connection. */
+/* Spends a token. If no token is left, ends the connection. */
 static void spend(struct gyre_http2_session *session, struct gyre_http2_allowance *allowance, int64_t most,
                   int64_t a_second) {
   int64_t passed_ns = session->now_ns - allowance->refilled_ns;
@@ -112,9 +112,9 @@ static void consume(struct gyre_http2_stream *stream, size_t length) {
   if (length > granted) (void)nghttp2_session_consume_connection(stream->session->nghttp2, length - granted);
 }
 
-/* Input without a handler, or of a tunnel, does not reduce the connection's window: stream window
- * and input budget limit it. The same holds for a client's responses within the budget: a slow
- * reader does not stop others. */
+/* Returns bytes to the connection's window at once, so that a slow reader does not stop other
+ * streams: input that has no handler or belongs to a tunnel, and a client's responses within the
+ * budget. The stream's window and the budget still limit them. */
 static void grant(struct gyre_http2_stream *stream, size_t length) {
   const struct gyre_http2_session *session = stream->session;
   if (session->client ? gyre_http_budget_is_over(&session->capacity->input) : stream->owner && !stream->tunnel) return;
@@ -165,8 +165,8 @@ void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length) {
 
 /* --- what libnghttp2 reports --- */
 
-/* Ends the connection for a window above 2^31-1 after SETTINGS (RFC 9113, section 6.9.2), where
- * libnghttp2 only resets streams. */
+/* Measures the windows before SETTINGS, for check_windows. A window above 2^31-1 must end the
+ * connection (RFC 9113, section 6.9.2), but libnghttp2 only resets the stream. */
 static void measure_windows(struct gyre_http2_session *session) {
   int64_t initial = nghttp2_session_get_remote_settings(session->nghttp2, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
   session->widest = 0;
@@ -181,11 +181,11 @@ static void check_windows(struct gyre_http2_session *session) {
   if (session->widest + initial > INT32_MAX) gyre_http2_session_terminate(session, NGHTTP2_FLOW_CONTROL_ERROR);
 }
 
-/* Detects frames of closed or skipped streams (RFC 9113, section 5.1); libnghttp2 would keep closed
- * streams for that, 20 KB a connection. */
+/* Ends the connection for a frame of a closed or skipped stream (RFC 9113, section 5.1). libnghttp2
+ * would have to keep closed streams for that, 20 KB a connection. */
 static void check_closed(struct gyre_http2_session *session, int32_t id) {
   if (id % 2 == 0 || id > session->ids.last || find(session, id)) return;
-  /* These frames may have been sent before a reset or GOAWAY arrived. */
+  /* Allows frames that may have been sent before a reset or GOAWAY arrived. */
   if (id <= session->ids.reset || id == session->ids.unopened) return;
   bool skipped = session->ids.last != (int64_t)session->ids.begun_count * 2 - 1;
   gyre_http2_session_terminate(session, skipped ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED);
@@ -232,7 +232,7 @@ static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const
                      const uint8_t *value, size_t value_length, uint8_t flags, void *opaque) {
   struct gyre_http2_stream *stream = find(opaque, frame->hd.stream_id);
   if (!stream) return 0;
-  /* Stops far beyond the limits (CVE-2016-6581). */
+  /* Stops if the block is far above the limits (CVE-2016-6581). */
   size_t most = stream->session->limits->head.header_bytes + (size_t)stream->session->limits->head.request_line_bytes;
   stream->session->block_bytes += length + value_length;
   if (stream->session->block_bytes > 2 * most) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -341,7 +341,7 @@ static int on_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *o
 
 /* --- sent messages --- */
 
-/* A lent body is whole: nothing else is queued. */
+/* If a body is lent, nothing else is queued. */
 static size_t held_output(const struct gyre_http2_stream *stream) {
   return stream->out.lent_length ? stream->out.lent_length : gyre_bytes_held(stream->out.bytes);
 }
@@ -611,7 +611,7 @@ static void feed(struct gyre_http2_session *session, const uint8_t *bytes, size_
   gyre_http2_session_terminate(session, error);
 }
 
-/* libnghttp2 does not report DATA for a closed stream. */
+/* Checks DATA here, because libnghttp2 does not report DATA for a closed stream. */
 static void begin_frame(struct gyre_http2_session *session, const uint8_t *head) {
   session->frame.left = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
   uint32_t id = ((uint32_t)head[5] << 24 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 8 | head[8]) & INT32_MAX;
@@ -621,13 +621,13 @@ static void begin_frame(struct gyre_http2_session *session, const uint8_t *head)
   session->frame.ends_block = of_block && head[4] & NGHTTP2_FLAG_END_HEADERS;
 }
 
-/* libnghttp2 does not report the end of a wrong header block. */
+/* Notes a header block's end here, because libnghttp2 does not report that of a wrong block. */
 static void end_frame(struct gyre_http2_session *session) {
   if (session->frame.ends_block) session->head_since_ns = 0;
   session->frame.ends_block = false;
 }
 
-/* Passes on whole frame headers: libnghttp2 counts each piece as a CONTINUATION. */
+/* Passes each frame header in one piece, because libnghttp2 counts each piece as a CONTINUATION. */
 bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *text, size_t length, int64_t now_ns) {
   const uint8_t *bytes = (const uint8_t *)text, *end = bytes + length;
   uint8_t *head = session->frame.head;
@@ -721,7 +721,8 @@ void gyre_http2_session_warn(struct gyre_http2_session *session) {
 void gyre_http2_session_go(struct gyre_http2_session *session) {
   if (session->going) return;
   session->going = true;
-  /* A full socket may delay GOAWAY; until then libnghttp2 accepts streams. */
+  /* Notes the last stream: a full socket may delay GOAWAY, and libnghttp2 accepts streams until
+   * then. */
   session->ids.served = nghttp2_session_get_last_proc_stream_id(session->nghttp2);
   (void)nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE, session->ids.served, NGHTTP2_NO_ERROR, NULL, 0);
 }

@@ -1,7 +1,7 @@
-/* Frames of one HTTP/2 connection (RFC 9113), by libnghttp2: bytes in and out, and streams with
- * head, body and response (for a client, head and `in` are the response's). connection.c moves
- * bytes; exchange.c uses streams. No socket, clock or ruby.h. Only session.c calls
- * libnghttp2, never within its callbacks, which list changed streams for the caller.
+/* Frames and streams of one HTTP/2 connection (RFC 9113), by libnghttp2. A stream has head, body
+ * and response; in a client, head and `in` belong to the response. connection.c moves bytes;
+ * exchange.c uses streams. No socket, clock or ruby.h. Only session.c calls libnghttp2, whose
+ * callbacks list changed streams for the caller.
  *
  *   bytes ─ receive ─► streams ─► changed ─► (head: run a handler; body, reset: wake it)
  *   bytes ◄─ send ──── output of each stream ◄─ respond, write, finish */
@@ -30,7 +30,7 @@ const char *gyre_http2_error_name(uint32_t error);
 struct gyre_http2_block {
   struct gyre_bytes *text;
   struct gyre_http_field *fields;
-  uint32_t bytes; /* as lines of HTTP/1 */
+  uint32_t bytes; /* size as lines of HTTP/1 */
   uint16_t count, capacity;
 };
 
@@ -41,54 +41,54 @@ struct gyre_http2_stream {
   struct gyre_list node;    /* in session->streams */
   struct gyre_list changed; /* in session->changed */
   struct gyre_http2_session *session;
-  struct gyre_admission_waiter waiter; /* the head's memory, while the request waits for a place */
+  struct gyre_admission_waiter waiter; /* in the queue while the request waits for a place */
   uint32_t counted;                    /* share in the budget of heads */
   int32_t id;
-  void *owner; /* an exchange; with `tunnel` the connection within; or NULL */
+  void *owner; /* an exchange, a tunnel's connection, a client's call, or NULL */
 
   /* `head` points into `block`, until gyre_http2_stream_drop_head. */
   struct gyre_http_head head;
   struct gyre_http_slice scheme, protocol;
   struct gyre_http2_block block, trailers;
-  uint16_t heads_whole, heads_taken; /* a client's: fields in complete heads, and those taken */
-  uint32_t error;                    /* the code that closed it */
+  uint16_t heads_whole, heads_taken; /* client: number of fields in complete heads; of fields taken */
+  uint32_t error;                    /* the code that closed the stream */
 
   struct {
-    struct gyre_bytes *bytes; /* that the app has not taken */
+    struct gyre_bytes *bytes; /* body bytes that the app has not taken */
     uint32_t counted;         /* share in the budget of input */
-    uint32_t granted;         /* bytes returned to the connection's window */
+    uint32_t granted;         /* bytes already returned to the connection's window */
     int64_t headed_ns;        /* begin of the wait for the body */
-    int64_t came_ns;          /* last bytes */
+    int64_t came_ns;          /* when the last bytes came */
     bool ended : 1;
     bool discards : 1; /* drops the rest */
-  } in;                /* the body that comes */
+  } in;                /* the received body */
 
   struct {
     struct gyre_bytes *bytes, *trailers;
-    const char *lent; /* a client's whole body, in place of `bytes` */
+    const char *lent; /* client: the whole body, used instead of `bytes` */
     size_t lent_length;
     uint32_t counted;    /* share in the budget of output */
     uint64_t sent_bytes; /* the body's */
-    int64_t progress_ns; /* last progress: bytes were sent, or its handler ended */
+    int64_t progress_ns; /* when bytes were last sent, or the handler ended */
     int64_t left_ns;     /* handler's end; 0: running */
-    uint64_t left_bytes; /* sent_bytes then */
+    uint64_t left_bytes; /* sent_bytes at left_ns */
     bool headed : 1;     /* the head is queued */
     bool over : 1;       /* the whole body is queued */
     bool sent : 1;
     bool deferred : 1; /* libnghttp2 waits for bytes */
-  } out;               /* the message that leaves */
+  } out;               /* the sent message */
 
   bool headed : 1;  /* head complete or refused (head.status) */
-  bool counts : 1;  /* among the connection's requests */
-  bool awaited : 1; /* the body comes before a place */
+  bool counts : 1;  /* counted as a request of the connection */
+  bool awaited : 1; /* the request waits for its body before a place */
   bool started : 1; /* a handler has begun, or never will */
   bool placed : 1;  /* the request holds a place of the admission */
   bool trailers_wrong : 1;
   bool cut : 1;       /* a reset follows the queued bytes */
   bool tunnel : 1;    /* another protocol has taken it over (tunnel.c) */
-  bool own_reset : 1; /* by this side, without the client's fault */
+  bool own_reset : 1; /* reset by this side, not for a client's error */
   bool peer_reset : 1;
-  bool departed : 1; /* by the client, or for its errors */
+  bool departed : 1; /* reset by the client, or closed with an error */
   bool closed : 1;   /* libnghttp2 has freed it */
 };
 
@@ -105,30 +105,30 @@ struct gyre_http2_session {
   uint32_t awaited_count; /* streams with awaited bodies */
   uint32_t stream_count;  /* number of `streams`, including closed ones with an owner */
   uint32_t open_count;    /* number of `streams` that are not closed */
-  uint32_t cut_count;     /* because the client stopped reading */
+  uint32_t cut_count;     /* streams whose reset must follow queued bytes */
   uint64_t malformed;     /* streams ended by client errors */
   int64_t now_ns;         /* time of this call */
-  int64_t widest;         /* largest difference between a stream's window and the initial one, before SETTINGS */
-  int64_t head_since_ns;  /* begin of the current header block; 0: none */
+  int64_t widest;         /* largest excess of a window over the initial one, before SETTINGS */
+  int64_t head_since_ns;  /* start of the current header block; 0: none */
   size_t block_bytes;     /* bytes of the block's names and values */
   struct gyre_http2_allowance resets, control_frames;
   struct {
-    int32_t last, reset; /* newest stream; newest reset or skipped by this side */
+    int32_t last, reset; /* newest stream; newest stream that this side reset or skipped */
     int32_t unopened;    /* newest stream, if libnghttp2 skipped it */
-    int32_t served;      /* as in GOAWAY */
+    int32_t served;      /* last stream that GOAWAY promises to serve */
     uint32_t begun_count;
   } ids; /* of streams */
   struct {
     uint32_t left;   /* bytes left before the next frame header */
     uint8_t head[9]; /* received part of that header */
     uint8_t head_length;
-    bool ends_block; /* the last frame was part of a header block */
-  } frame;           /* the client's present frame */
+    bool ends_block; /* the frame ends a header block */
+  } frame;           /* the frame that is being received */
   struct {
     char *bytes;
     size_t length, room;
     bool full;
-    const uint8_t *piece; /* left for the next `send`, in libnghttp2's memory */
+    const uint8_t *piece; /* rest for the next `send`, in libnghttp2's memory */
     size_t piece_length;
   } out;               /* while `send` runs */
   uint32_t left_error; /* code of the peer's GOAWAY */
@@ -145,28 +145,30 @@ struct gyre_http2_session {
 void gyre_http2_head_field(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,
                            size_t value_length);
 void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends);
-/* Completes a response's head; an interim one (1xx) leaves it open. */
+/* Completes a head of a response. After an interim head (1xx), another head follows. */
 void gyre_http2_head_conclude_response(struct gyre_http2_stream *stream, bool ends);
 void gyre_http2_block_free(struct gyre_http2_block *block);
 
-/* Queues the preface; the caller keeps `limits` and `capacity`. Returns 0 or -ENOMEM. */
+/* Queues the preface. `limits` and `capacity` must live as long as the session. Returns 0 or
+ * -ENOMEM. */
 int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
                             struct gyre_http_capacity *capacity, bool client, int64_t now_ns);
 /* Frees all streams, even with owners. */
 void gyre_http2_session_free(struct gyre_http2_session *session);
 
-/* Returns false once the client has broken the protocol: stop receiving. */
+/* Returns false if the peer has broken the protocol. The caller must then stop receiving. */
 bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *bytes, size_t length, int64_t now_ns);
-/* Fills `bytes` with output, returns 0 if there is none. `room`: at least GYRE_HTTP2_SEND_ROOM. */
+/* Writes output to `bytes` and returns its length, or 0. `room` must be at least
+ * GYRE_HTTP2_SEND_ROOM. */
 size_t gyre_http2_session_send(struct gyre_http2_session *session, char *bytes, size_t room, int64_t now_ns);
 #define GYRE_HTTP2_SEND_ROOM (16384 + 9)
 bool gyre_http2_session_has_output(const struct gyre_http2_session *session);
 bool gyre_http2_session_is_over(const struct gyre_http2_session *session);
-/* Returns the next changed stream, or NULL; without `heads` only owned ones. */
+/* Returns the next changed stream, or NULL. If `heads` is false, skips new requests. */
 struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *session, bool heads);
 
-/* Sends a client's request as the server's limit of streams allows; without `ends` a body follows.
- * Returns NULL without memory or stream numbers. */
+/* Queues a client's request, which is sent when the server's limit of streams allows. If `ends` is
+ * false, a body follows. Returns NULL if memory or stream numbers run out. */
 struct gyre_http2_stream *gyre_http2_session_request(struct gyre_http2_session *session,
                                                      const struct gyre_http2_lines *lines, bool ends);
 /* Gives the stream its whole body, which the caller keeps until the stream is closed or
@@ -176,7 +178,8 @@ void gyre_http2_stream_lend(struct gyre_http2_stream *stream, const char *bytes,
 uint32_t gyre_http2_session_streams_limit(const struct gyre_http2_session *session);
 void gyre_http2_session_ping(struct gyre_http2_session *session);
 
-/* A half-closed client: drops partial requests, serves others, then ends. */
+/* Called when the client has closed its side. Drops partial requests; the session ends after the
+ * other requests. */
 void gyre_http2_session_end_input(struct gyre_http2_session *session);
 
 /* Three steps of a drain: warn, refuse new streams, end (RFC 9113, section 6.8). */
@@ -184,7 +187,8 @@ void gyre_http2_session_warn(struct gyre_http2_session *session);
 void gyre_http2_session_go(struct gyre_http2_session *session);
 void gyre_http2_session_terminate(struct gyre_http2_session *session, uint32_t error);
 
-/* Counts the memory of a partial or waiting head; false if all heads exceed the budget. */
+/* Return, count and uncount the memory of a partial or waiting head. `count_head` returns false if
+ * all heads together exceed the budget. */
 size_t gyre_http2_stream_head_bytes(const struct gyre_http2_stream *stream);
 bool gyre_http2_stream_count_head(struct gyre_http2_stream *stream);
 void gyre_http2_stream_uncount_head(struct gyre_http2_stream *stream);
@@ -196,11 +200,11 @@ void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream);
 void gyre_http2_stream_note(struct gyre_http2_stream *stream);
 /* Sets whether the body must come before the handler begins. */
 void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited);
-/* Drops the body, now and later. */
+/* Drops the received body and all later bytes. */
 void gyre_http2_stream_discard(struct gyre_http2_stream *stream);
-/* The app has read `length` bytes. */
+/* Called when the app has read `length` bytes. */
 void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length);
-/* True at the end of the held bytes. */
+/* True if no bytes will come after those that are held. */
 static inline bool gyre_http2_stream_is_read(const struct gyre_http2_stream *stream) {
   return stream->in.ended || stream->closed || stream->session->input_over;
 }
@@ -208,19 +212,20 @@ static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *st
   return gyre_bytes_held(stream->out.bytes);
 }
 
-/* `head`: lines "name: value\r\n" in lower case; skips a connection's fields. `ends`: no body
+/* `lines`: "name: value\r\n" in lower case. Skips fields of the connection. `ends`: no body
  * follows. Returns 0 or -errno; -EPIPE: closed. */
 int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *lines, size_t length,
                               bool ends);
 int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length);
-/* Sends bytes appended to the output. */
+/* Called after bytes were appended to the output. */
 void gyre_http2_stream_wrote(struct gyre_http2_stream *stream);
 /* `lines`: trailers, or NULL. */
 int gyre_http2_stream_finish(struct gyre_http2_stream *stream, const char *lines, size_t length);
-/* Sends what the client takes now, then a reset. */
+/* Sends queued bytes as far as the client's windows allow, then a reset. */
 void gyre_http2_stream_cut(struct gyre_http2_stream *stream);
 /* Refuses an unserved request, which the client may repeat. */
 void gyre_http2_stream_refuse(struct gyre_http2_stream *stream);
 void gyre_http2_stream_reset(struct gyre_http2_stream *stream, uint32_t error);
-/* Sends the response's rest without its exchange, and drops the request. May free the stream. */
+/* Called when the owner leaves the stream. Sends the rest of the response and drops the rest of the
+ * request; resets a client's stream. May free the stream. */
 void gyre_http2_stream_release(struct gyre_http2_stream *stream);

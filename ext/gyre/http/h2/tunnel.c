@@ -1,6 +1,6 @@
-/* A connection within a stream (RFC 8441): a protocol takes over a CONNECT's stream, through a
- * transport with the stream's flow control. The loop calls the protocol in the turn after a change,
- * never within a session.
+/* A connection inside an HTTP/2 stream (RFC 8441). Another protocol takes over the stream of a
+ * CONNECT through a transport with the stream's flow control. After a change of the stream, the
+ * loop calls the protocol in the next turn, never within a call of the session.
  *
  *   upgrade ─► the handler returns: the stream's owner ─► closed: the stream sends its rest alone
  */
@@ -18,15 +18,15 @@
 #include <unistd.h>
 
 #define HEAD_BYTES_LIMIT 16384
-#define OUTPUT_BYTES_LIMIT 65536           /* unsent bytes beyond which the app waits */
-#define DRAIN_NS (INT64_C(5) * 1000000000) /* until which the app must close after the end */
+#define OUTPUT_BYTES_LIMIT 65536           /* maximum unsent bytes before the app waits */
+#define DRAIN_NS (INT64_C(5) * 1000000000) /* time for the app to close its socket in a drain */
 
 struct tunnel {
-  struct gyre_http_connection connection; /* freed as such */
+  struct gyre_http_connection connection; /* first: freed by its address */
   struct gyre_http_connection *outer;     /* the parent, which lives longer and counts this like a handler */
   struct gyre_http2_stream *stream;       /* NULL once closed */
   struct gyre_post changed;
-  uint64_t sent_bytes; /* stream's room when the protocol was last told to wait */
+  uint64_t sent_bytes; /* stream->out.sent_bytes when the protocol began to wait */
 };
 
 static ssize_t tunnel_receive(struct gyre_transport *transport, void *bytes, size_t length) {
@@ -42,7 +42,7 @@ static ssize_t tunnel_receive(struct gyre_transport *transport, void *bytes, siz
   return (ssize_t)length;
 }
 
-/* Takes everything: the protocol limits unsent bytes. */
+/* Takes all bytes. The protocol itself limits its unsent bytes. */
 static ssize_t tunnel_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count) {
   struct tunnel *tunnel = transport->state;
   ssize_t taken = 0;
@@ -60,7 +60,7 @@ static size_t tunnel_held(const struct gyre_transport *transport) {
   return tunnel->stream ? gyre_http2_stream_queued(tunnel->stream) : 0;
 }
 
-/* Tells the stream whether the protocol waits for its queue. */
+/* Asks for a call of `room` if bytes are queued. */
 static int tunnel_flush(struct gyre_transport *transport) {
   struct tunnel *tunnel = transport->state;
   if (tunnel->stream->closed) return -EPIPE;
@@ -84,7 +84,7 @@ static void on_change(struct gyre_scheduler *scheduler, struct gyre_post *post) 
   struct tunnel *tunnel = GYRE_CONTAINER(post, struct tunnel, changed);
   struct gyre_http_connection *connection = &tunnel->connection;
   const struct gyre_http2_stream *stream = tunnel->stream;
-  if (connection->exchange && !connection->exchange->hijacked) return; /* held until its handler has returned */
+  if (connection->exchange && !connection->exchange->hijacked) return; /* its handler still runs */
   connection->hung_up |= gyre_http2_stream_is_read(stream);
   if (connection->transport.write.wants && (stream->closed || stream->out.sent_bytes != tunnel->sent_bytes)) {
     connection->transport.write.wants = 0;
@@ -128,7 +128,7 @@ bool gyre_http2_tunnel_begin(struct gyre_http_connection *connection, struct gyr
   return true;
 }
 
-/* The stream sends its rest, unless cut off. */
+/* Resets the stream if `reset`, or if output is unfinished. Otherwise finishes the stream. */
 static void close_tunnel(struct gyre_http_connection *connection, bool reset) {
   struct tunnel *tunnel = GYRE_CONTAINER(connection, struct tunnel, connection);
   struct gyre_http2_stream *stream = tunnel->stream;
@@ -150,8 +150,8 @@ const struct gyre_http_inner gyre_http2_tunnel = {.report = report, .close = clo
 /* --- a hijacked stream ---
  *
  * The app gets one end of a socket pair, for gems that speak HTTP/1.1's WebSockets on a descriptor.
- * The head that it writes becomes the stream's response; bytes go through the connection within the
- * stream. Holds no fiber. */
+ * The head that the app writes becomes the stream's response; later bytes go through the tunnel's
+ * connection. Needs no fiber. */
 
 struct hijacked {
   struct gyre_http_connection *connection;
@@ -178,7 +178,8 @@ static void lower_names(char *line, const char *end) {
   }
 }
 
-/* Responds once the head is whole. Returns its length, 0 if incomplete, or -errno. */
+/* Responds when the app's head is complete. Returns the head's length, 0 if incomplete, or
+ * -errno. */
 static ssize_t respond(const struct hijacked *hijacked) {
   char *bytes = hijacked->head->bytes, *end = bytes + hijacked->head->length;
   char *lines = memchr(bytes, '\n', (size_t)(end - bytes)), *line = lines;
@@ -209,7 +210,7 @@ static int take_head(struct hijacked *hijacked, const char *bytes, size_t length
   return sent < 0 ? (int)sent : 0;
 }
 
-/* Ends the stream after written bytes if the app's end is closed. */
+/* Sends the app's bytes. Ends the stream if the app has closed its end. */
 static void take_from_app(struct hijacked *hijacked) {
   struct gyre_http_connection *connection = hijacked->connection;
   struct gyre_loop *loop = gyre_http_loop(connection);
@@ -247,7 +248,7 @@ static void count(struct hijacked *hijacked, size_t bytes) {
   gyre_http_budget_hold(&hijacked->connection->acceptor->capacity.input, &hijacked->counted, bytes);
 }
 
-/* True if all was sent. The app may write after it has stopped reading. */
+/* True if all bytes were sent. Drops bytes if the app has stopped reading: it may still write. */
 static bool give_to_app(struct hijacked *hijacked) {
   struct gyre_transport *transport = &hijacked->connection->transport;
   while (transport->input) {
@@ -295,7 +296,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
   gyre_http_connection_deadline(connection, -1);
 }
 
-/* Lets the app read the end of its socket. */
+/* Gives the app time to close its socket. */
 static void drain(struct gyre_http_connection *connection) { gyre_http_connection_deadline(connection, DRAIN_NS); }
 
 static void detached(struct gyre_http_connection *connection) {
@@ -334,7 +335,7 @@ static const struct gyre_http_protocol protocol = {.begin = begin,
                                                    .detached = detached,
                                                    .free = free_own};
 
-/* Returns -errno, or 0 if the connection has the descriptor. */
+/* Returns 0 if the connection now owns the descriptor, or -errno. */
 static int take_over(struct gyre_http_exchange *exchange, int fd) {
   struct gyre_loop *loop = gyre_http_loop(exchange->connection);
   struct hijacked *hijacked = calloc(1, sizeof(*hijacked));
