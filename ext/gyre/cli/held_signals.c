@@ -24,8 +24,7 @@ static void note(int signal) {
   errno = error;
 }
 
-/* call-seq: hold(descriptor): from now on, writes each signal's number to `descriptor` as a
- * byte. */
+/* call-seq: hold(descriptor): writes the number of each later signal to `descriptor`, as a byte. */
 static VALUE signals_hold(VALUE self, VALUE descriptor) {
   struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
   const int file = NUM2INT(descriptor);
@@ -37,8 +36,7 @@ static VALUE signals_hold(VALUE self, VALUE descriptor) {
   return Qnil;
 }
 
-/* call-seq: release: restores Ruby's handlers if the exec has failed. Returns the last held signal,
- * or nil. */
+/* call-seq: release: restores the former handlers. Returns the last held signal, or nil. */
 static VALUE signals_release(VALUE self) {
   const int last = noted;
   if (notes >= 0) {

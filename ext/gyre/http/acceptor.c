@@ -300,8 +300,7 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   return self;
 }
 
-/* Called before start. `versions`: an Integer for each socket; `ranges`: a String of struct
- * gyre_proxy_range. */
+/* `versions`: an Integer for each socket; `ranges`: a String of struct gyre_proxy_range. */
 static VALUE acceptor_expect_proxies(VALUE self, VALUE versions, VALUE ranges) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   Check_Type(versions, T_ARRAY);

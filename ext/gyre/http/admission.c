@@ -23,8 +23,7 @@ static void arm_places(struct gyre_admission *admission) {
     (void)gyre_timers_arm(&admission->loop->timers, &admission->places, gyre_loop_now(admission->loop));
 }
 
-/* Sets the timer for the earliest deadline. `waiting` is in the order of deadlines, `ended` is
- * not. */
+/* Sets the timer for the earliest deadline. `waiting` is ordered by deadline, `ended` is not. */
 static void arm_late(struct gyre_admission *admission) {
   struct gyre_timers *timers = &admission->loop->timers;
   int64_t when_ns = INT64_MAX;
@@ -49,8 +48,7 @@ static void end_wait(struct gyre_admission *admission, struct gyre_admission_wai
   gyre_http_histogram_add(&admission->waits, gyre_loop_now(admission->loop) - waiter->since_ns);
 }
 
-/* Starts waiting requests. Sets the timer before each start, because a handler may end at once or
- * raise. */
+/* Starts waiting requests. Sets the timer first, because a handler may end at once or raise. */
 static void start_waiting(struct gyre_timer *timer, void *context) {
   struct gyre_admission *admission = GYRE_CONTAINER(timer, struct gyre_admission, places);
   struct gyre_loop *loop = context;

@@ -50,8 +50,7 @@ void gyre_http_connection_report_again(struct gyre_http_connection *connection) 
   }
 }
 
-/* Discards a refused client's bytes: unread bytes would cause a reset that overtakes the
- * response. */
+/* Discards a refused client's bytes: unread bytes cause a reset that overtakes the response. */
 static void read_off(struct gyre_http_connection *connection) {
   const char *bytes;
   int receptions = 0;
@@ -75,8 +74,7 @@ void gyre_http_connection_enter(struct gyre_http_connection *connection, const s
   protocol->begin(connection, bytes, length);
 }
 
-/* Returns the protocol of the first bytes, or NULL if they may be the beginning of HTTP/2's preface
- * (RFC 9113, section 3.4). */
+/* Returns the protocol, or NULL if `bytes` may begin HTTP/2's preface (RFC 9113, section 3.4). */
 static const struct gyre_http_protocol *find_protocol(const char *bytes, size_t length) {
   const struct gyre_http_protocol *http2 = gyre_http_protocols.http2;
   if (!http2 || bytes[0] != http2->preface[0]) return gyre_http_protocols.http1;
@@ -154,8 +152,7 @@ static void handshake_failed(struct gyre_http_connection *connection) {
   read_off(connection);
 }
 
-/* Runs a step of the handshake. The number of steps in a turn is limited, because a step computes
- * for up to half a millisecond. */
+/* Runs a step of the handshake. Steps per turn are limited, because a step may take half a ms. */
 static void shake_hands(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_loop *loop = gyre_http_loop(connection);
@@ -304,8 +301,7 @@ static void on_time(struct gyre_timer *timer, void *context) {
     gyre_http_connection_deadline(connection, acceptor->limits.linger_ns);
   } else if (connection->state != GYRE_HTTP_LINGERING && connection->deadline_ns != LOOKED &&
              gyre_transport_input_waits(&connection->transport)) {
-    /* Bytes that wait in the socket are in time, even if the loop has not reported them: a delayed
-     * loop reports late. */
+    /* Bytes that wait in the socket are in time: a delayed loop reports them late. */
     connection->deadline_ns = LOOKED;
     (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns);
     on_ready(loop, &connection->watch, GYRE_READABLE);

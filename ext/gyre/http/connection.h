@@ -14,8 +14,7 @@
 
 struct gyre_http_connection;
 
-/* The functions of a protocol. The loop calls them, never one within another. Each may free the
- * connection. */
+/* Functions that the loop calls, never one within another. Each may free the connection. */
 struct gyre_http_protocol {
   const char *alpn, *preface; /* ALPN name and a client's first bytes; NULL: the default */
   /* Allocates (malloc) memory shared by an acceptor's connections. */
@@ -30,15 +29,14 @@ struct gyre_http_protocol {
   void (*drain)(struct gyre_http_connection *connection);
   /* Called, also repeatedly, when the connection leaves the protocol. Wakes all waiting fibers. */
   void (*detached)(struct gyre_http_connection *connection);
-  /* Frees connection->own. `gone`: the loop and the exchanges are already freed. Returns false to
-   * postpone the free. */
+  /* Frees connection->own, or returns false to do so later. `gone`: loop and exchanges are
+   * freed. */
   bool (*free)(struct gyre_http_connection *connection, bool gone);
   /* Inside a stream: called when output has left, or can never leave. */
   void (*room)(struct gyre_http_connection *connection);
 };
 
-/* Functions for a connection inside a stream: `report` calls `readable` in the next turn; `close`
- * ends the stream. */
+/* Inside a stream: `report` calls `readable` in the next turn; `close` ends the stream. */
 struct gyre_http_inner {
   void (*report)(struct gyre_http_connection *connection);
   void (*close)(struct gyre_http_connection *connection, bool reset);

@@ -9,8 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Names of frequent headers. The keys of content-length and content-type have no prefix HTTP_
- * (CGI). */
+/* Names of frequent headers. CGI's content-length and content-type have no prefix HTTP_. */
 static const char known_names[] =
     "host connection user-agent accept accept-encoding accept-language accept-charset cache-control cookie "
     "content-length content-type authorization referer origin range if-range if-match if-none-match "
@@ -259,8 +258,7 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
   if (head->target_form == GYRE_HTTP_TARGET_ABSOLUTE) rb_hash_aset(env, keys[ENV_HOST], slice(bytes, head->authority));
 
   if (head->minor_version == GYRE_HTTP_VERSION_2) rb_hash_delete(env, keys[ENV_HIJACK]);
-  /* Ruby code, also of signal handlers, may run below, and other requests may overwrite head and
-   * bytes. */
+  /* Ruby code may run below, and other requests may then overwrite head and bytes. */
   const bool upgrade = head->flags & GYRE_HTTP_HEAD_UPGRADE, nameless = !head->authority.length;
   const bool chunked = head->flags & GYRE_HTTP_HEAD_CHUNKED, body = chunked || head->content_length > 0;
   if (upgrade) rb_funcall(env_module, rb_intern("offer"), 1, env);

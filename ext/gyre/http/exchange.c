@@ -1,5 +1,4 @@
-/* Begins and ends exchanges. Each exchange has a Ruby handle, which the exchange's end empties.
- * Does no I/O. */
+/* Begins and ends exchanges. The end of an exchange empties its Ruby handle. Does no I/O. */
 #include "http/exchange.h"
 
 #include <stdio.h>

@@ -194,8 +194,7 @@ void gyre_http_check_request(VALUE method, VALUE target);
 /* For the client, with rb_hash_foreach: raises ArgumentError for an invalid field. `value` is a
  * String or an Array of Strings. */
 int gyre_http_check_field(VALUE name, VALUE value, VALUE unused);
-/* Pack a response's fields in a String, and make their Hash on request. `length`: size of
- * `bytes`. */
+/* Pack a response's fields in a String, and make their Hash later. `bytes` has `length` bytes. */
 VALUE gyre_http_pack_fields(const struct gyre_http_head *head, const char *bytes, size_t length);
 VALUE gyre_http_unpack_fields(VALUE packed);
 VALUE gyre_http_remote_address(struct gyre_http_connection *connection);

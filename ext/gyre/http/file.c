@@ -31,8 +31,7 @@
 #else
 #define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #endif
-/* O_NONBLOCK: the open of a FIFO does not wait. O_NOCTTY: no terminal becomes the controlling
- * terminal. */
+/* O_NONBLOCK: opening a FIFO does not wait. O_NOCTTY: no terminal becomes the controlling one. */
 #define FILE_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 
 struct open_file {

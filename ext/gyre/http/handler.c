@@ -1,5 +1,5 @@
-/* Runs the handler's fiber, from a head to the fiber's last request, and decides whether a request
- * may run now. Does no I/O. */
+/* Runs the handler's fiber, from a head to the fiber's last request. Decides whether a request may
+ * run now. */
 #include "http/exchange.h"
 
 struct running {
@@ -96,8 +96,7 @@ static VALUE ask(VALUE argument) {
   return rb_funcall(asking->exempt, rb_intern("call"), 1, rb_str_new(asking->path, asking->length));
 }
 
-/* Must not wait, because it runs on the loop's fiber. If `call` raises, the error is reported and
- * the request needs a place. */
+/* Runs on the loop's fiber. If `call` raises, the error is reported: the request needs a place. */
 bool gyre_http_is_exempt(struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request) {
   if (!RTEST(acceptor->exempt)) return false;
   const struct gyre_http_slice path = request->head->path;

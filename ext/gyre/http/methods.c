@@ -13,8 +13,8 @@ static struct gyre_http_exchange *current(VALUE self) {
   return exchange;
 }
 
-/* True in another thread than the loop's. A fiber of the loop's thread must then run the method
- * (lib/gyre/http/thread_calls.rb). */
+/* True in another thread than the loop's, where ThreadCalls must run the method
+ * (thread_calls.rb). */
 static bool is_outside(VALUE self) {
   const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   return exchange && gyre_thread_is_foreign(exchange->connection->acceptor->scheduler);
@@ -35,8 +35,7 @@ static VALUE input_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Returns the time limit for the body's next piece. Only waits for the client count, because the
- * app may read slowly. */
+/* Returns the time limit for the body's next piece. Counts only waits for the client. */
 static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const char **reason) {
   const struct gyre_http_limits *limits = &exchange->connection->acceptor->limits;
   int64_t received = exchange->body.received - exchange->body.ahead;
@@ -51,8 +50,7 @@ static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const c
 NORETURN(static void refuse_second_reader(void));
 static void refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
 
-/* Raises if this fiber is no longer the reader: its stack has the position in the body and
- * trailers. */
+/* Raises if this fiber is no longer the reader: its stack has the position in the body. */
 bool gyre_http_wait_for_input(VALUE self, const char **reason) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
@@ -314,8 +312,7 @@ static VALUE exchange_leave_place(VALUE self) {
   return Qnil;
 }
 
-/* Counts an open file until the request's end, because a slow client keeps the file open. Returns
- * false if too many files are open. */
+/* Counts an open file until the request's end. Returns false if too many files are open. */
 static VALUE exchange_hold_file(VALUE self) {
   if (is_outside(self)) return hand_over(self, "hold_file", 0, NULL);
   struct gyre_http_exchange *exchange = current(self);

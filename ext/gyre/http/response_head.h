@@ -16,8 +16,7 @@ struct gyre_http_response_head {
   uint64_t length; /* size of a complete body */
 };
 
-/* Empties the acceptor's buffer and begins a head, which is valid until the fiber parks. Status 0:
- * only fields follow. */
+/* Begins a head in the acceptor's buffer, valid until the fiber parks. Status 0: only fields. */
 struct gyre_http_response_head gyre_http_response_head_begin(struct gyre_http_exchange *exchange, int status);
 /* Raises ArgumentError for invalid headers. */
 void gyre_http_response_head_fields(struct gyre_http_response_head *head, VALUE headers);

@@ -37,8 +37,7 @@ static inline int gyre_fcntl(int fd, int command, int value, ...) {
   return command == F_GETFL ? 0 : (fcntl)(fd, command, value);
 }
 
-/* Never waits. pollfd.fd is a C descriptor, not a socket. A file that is not a socket counts as
- * ready. */
+/* Never waits. pollfd.fd is a C descriptor. A descriptor that is not a socket counts as ready. */
 static inline int poll(struct pollfd *descriptors, nfds_t count, int unused) {
   int ready = 0;
   for (nfds_t i = 0; i < count; i++) {

@@ -189,7 +189,7 @@ static void append_first_line(struct text *text, VALUE method, VALUE target) {
   APPEND(text, " HTTP/1.1\r\n");
 }
 
-/* Frames the body. A String has a length; a stream (true) has chunks if the app gave no
+/* Frames the body: a String by its length, a stream (true) by chunks or the app's
  * content-length. */
 static void append_framing(struct text *text, VALUE body, uint8_t method) {
   if (text->has_coding) rb_raise(rb_eArgError, "header transfer-encoding: the client sets it by itself");

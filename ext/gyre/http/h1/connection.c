@@ -187,8 +187,7 @@ static struct ahead begin_ahead(const struct gyre_http_connection *connection, c
   return ahead;
 }
 
-/* True if the section's empty line has come, or if the section is too long: later reads refuse
- * it. */
+/* True if the empty line has come, or if the section is too long, which later reads refuse. */
 static bool trailers_are_there(const struct ahead *ahead, const char *bytes, size_t length) {
   if (length > ahead->trailers_most || (length >= 2 && memcmp(bytes, "\r\n", 2) == 0)) return true;
   for (const char *end = bytes + length; (bytes = memchr(bytes, '\n', (size_t)(end - bytes))); bytes++) {
@@ -233,8 +232,7 @@ bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_
   return !request->lacks_body;
 }
 
-/* Continues a request after the admission's verdict. If a handler is still ending, go_on calls
- * again. */
+/* Continues a request after the verdict. If a handler is still ending, go_on calls this later. */
 static void decided(struct gyre_http_connection *connection) {
   const struct waiting *waiting = connection->own;
   if (waiting->verdict == UNDECIDED || connection->exchange) return;
@@ -398,8 +396,7 @@ static void begin_head(struct gyre_http_connection *connection) {
   gyre_http_connection_deadline(connection, connection->acceptor->limits.head_ns);
 }
 
-/* Handles a request's first bytes. The head is usually whole, and is then used in lent memory
- * without a copy. */
+/* Handles a request's first bytes. A head is usually whole and is used in lent memory. */
 static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_http_request request;
   bool whole = false;
@@ -506,8 +503,7 @@ void gyre_http1_go_on(struct gyre_http_connection *connection) {
   }
 }
 
-/* True if the client was active lately: its next request may be on its way, and a close would lose
- * it. */
+/* True if the client was active lately: a close could lose a request that is on its way. */
 static bool busy_lately(const struct gyre_http_connection *connection) {
   if (connection->state <= GYRE_HTTP_FIRST_BYTE || connection->deadline_ns == INT64_MAX) return true;
   int64_t idle_since_ns = connection->deadline_ns - connection->acceptor->limits.keep_alive_ns;

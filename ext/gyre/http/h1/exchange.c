@@ -86,8 +86,7 @@ static struct gyre_http_exchange *let_others_run(VALUE self) {
   return gyre_http_response_writable(self);
 }
 
-/* Sends what the transport takes of `vectors`. Returns the number of bytes, or 0 if the transport
- * is full. */
+/* Sends what the transport takes of `vectors`. Returns bytes, or 0 if the transport is full. */
 static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec *vectors, int count) {
   ssize_t sent = gyre_transport_sendv(&exchange->connection->transport, vectors, count);
   if (sent < 0 && sent != -EAGAIN) write_failed(exchange, (int)-sent);
@@ -492,8 +491,7 @@ static VALUE begin_next(struct gyre_http_connection *connection) {
       /* The former exchange holds the place while the next exchange is made, which may raise. */
       struct gyre_http_exchange *before = connection->exchange;
       before->placed = request.placed;
-      /* Is settled only after the next env is made: other fibers may then overwrite the parsed
-       * head. */
+      /* Settled after the next env is made: other fibers may then overwrite the parsed head. */
       struct gyre_http_promise promise = gyre_http_exchange_take_promise(before);
       struct gyre_http_exchange *exchange = gyre_http_exchange_new(connection, &gyre_http1_exchange_operations);
       exchange->fiber = before->fiber;

@@ -27,7 +27,7 @@ struct gyre_http2_client {
   struct gyre_http2_limits limits;
   struct gyre_http_capacity capacity;
   struct gyre_http_client_limits own; /* time limits of waits */
-  int64_t received_ns;                /* time of the last bytes, or of the first request after an idle time */
+  int64_t received_ns;                /* last bytes, or first request after an idle time */
   uint8_t state;                      /* enum gyre_http2_client_state */
   int error;                          /* -errno */
   uint32_t calls;                     /* calls that have a stream */

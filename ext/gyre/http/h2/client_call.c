@@ -227,8 +227,7 @@ static bool keep_response(struct gyre_http2_call *call) {
   return true;
 }
 
-/* Queues a piece of the body, and waits for room. Returns false if the response is complete or the
- * stream is closed. */
+/* Queues a piece; waits for room. False if the response is complete or the stream is closed. */
 static VALUE call_write(VALUE self, VALUE piece) {
   struct gyre_http2_call *call = call_get(self);
   struct gyre_http2_client *client = client_of(call);

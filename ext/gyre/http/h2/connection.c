@@ -151,8 +151,7 @@ static void schedule(struct gyre_http_connection *connection) {
   if (http2->warned_ns) gyre_http_sooner(&due_ns, http2->warned_ns, GYRE_HTTP_GRACE_NS);
   if (session->awaited_count) gyre_http_sooner(&due_ns, http2->bodies_ns, BODIES_LOOKED_AT_NS);
   if (session->stream_count == 0 && !session->going) gyre_http_sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
-  /* Checks responses whose handlers have ended. The client's other frames do not extend the
-   * limit. */
+  /* Checks responses of ended handlers. Other frames of the client do not extend the limit. */
   if (session->stream_count <= http2->running) {
     http2->looked_ns = 0;
   } else {
@@ -405,8 +404,8 @@ static int take(struct gyre_http_connection *connection, const char *bytes, size
   return raised;
 }
 
-/* Serves the remaining requests, because a half-closed client may still read. If the client has
- * left, a reset is reported later. */
+/* Serves the remaining requests, because a half-closed client may still read. A reset is reported
+ * later. */
 static int end_input(struct gyre_http_connection *connection) {
   struct gyre_http2_session *session = &own(connection)->session;
   connection->readable = false;

@@ -119,8 +119,7 @@ static void send_response(VALUE self, const struct gyre_http_response_head *head
   bool ends = head->no_body || (length == 0 && NIL_P(head->exchange->response_trailers));
   submit_head(head, ends);
   if (ends) return;
-  /* Makes frozen views if the fiber may park: the app could change the parts or the Array
-   * meanwhile. */
+  /* Makes frozen views if the fiber may park: the app could change the parts meanwhile. */
   bool fits = length < LEAST_BYTES && length < head->exchange->connection->acceptor->limits.http2.output;
   VALUE parts = fits ? body : rb_ary_new_capa(RARRAY_LEN(body));
   for (long i = 0; !fits && i < RARRAY_LEN(body); i++) rb_ary_push(parts, rb_str_new_frozen(RARRAY_AREF(body, i)));

@@ -43,8 +43,7 @@ extern const struct gyre_http_exchange_operations gyre_http2_exchange_operations
 void gyre_http2_connection_send(struct gyre_http_connection *connection);
 /* Ends and frees the connection if it is over; otherwise sets its timer. */
 void gyre_http2_connection_settle(struct gyre_http_connection *connection);
-/* Releases a stream whose handler or tunnel has ended. Queued bytes are still sent. May free stream
- * and connection. */
+/* Releases a stream after its handler or tunnel. Queued bytes are still sent. May free both. */
 void gyre_http2_connection_leave_stream(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
 void gyre_init_http2_connection(void);
 

@@ -102,8 +102,7 @@ static void take_trailer(struct gyre_http2_stream *stream, const uint8_t *name, 
                                       value, value_length) != NULL;
 }
 
-/* :authority and Host must be equal (RFC 9113, section 8.3.1); a lone :authority is added as
- * Host. */
+/* :authority and Host must be equal (RFC 9113, section 8.3.1). Adds a missing Host. */
 static int take_authority(struct gyre_http2_stream *stream, int host) {
   struct gyre_http_head *head = &stream->head;
   struct gyre_http2_block *block = &stream->block;

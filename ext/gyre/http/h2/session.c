@@ -721,8 +721,7 @@ void gyre_http2_session_warn(struct gyre_http2_session *session) {
 void gyre_http2_session_go(struct gyre_http2_session *session) {
   if (session->going) return;
   session->going = true;
-  /* Notes the last stream: a full socket may delay GOAWAY, and libnghttp2 accepts streams until
-   * then. */
+  /* Notes the last stream: a full socket may delay GOAWAY, and streams come until then. */
   session->ids.served = nghttp2_session_get_last_proc_stream_id(session->nghttp2);
   (void)nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE, session->ids.served, NGHTTP2_NO_ERROR, NULL, 0);
 }

@@ -50,7 +50,7 @@ struct gyre_http2_stream {
   struct gyre_http_head head;
   struct gyre_http_slice scheme, protocol;
   struct gyre_http2_block block, trailers;
-  uint16_t heads_whole, heads_taken; /* client: number of fields in complete heads; of fields taken */
+  uint16_t heads_whole, heads_taken; /* client: fields in complete heads; fields taken */
   uint32_t error;                    /* the code that closed the stream */
 
   struct {
@@ -149,8 +149,7 @@ void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends);
 void gyre_http2_head_conclude_response(struct gyre_http2_stream *stream, bool ends);
 void gyre_http2_block_free(struct gyre_http2_block *block);
 
-/* Queues the preface. `limits` and `capacity` must live as long as the session. Returns 0 or
- * -ENOMEM. */
+/* Queues the preface. `limits` and `capacity` must outlive the session. Returns 0 or -ENOMEM. */
 int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
                             struct gyre_http_capacity *capacity, bool client, int64_t now_ns);
 /* Frees all streams, even with owners. */
@@ -158,8 +157,7 @@ void gyre_http2_session_free(struct gyre_http2_session *session);
 
 /* Returns false if the peer has broken the protocol. The caller must then stop receiving. */
 bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *bytes, size_t length, int64_t now_ns);
-/* Writes output to `bytes` and returns its length, or 0. `room` must be at least
- * GYRE_HTTP2_SEND_ROOM. */
+/* Writes output to `bytes`. Returns its length or 0. `room`: at least GYRE_HTTP2_SEND_ROOM. */
 size_t gyre_http2_session_send(struct gyre_http2_session *session, char *bytes, size_t room, int64_t now_ns);
 #define GYRE_HTTP2_SEND_ROOM (16384 + 9)
 bool gyre_http2_session_has_output(const struct gyre_http2_session *session);
@@ -171,15 +169,13 @@ struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *
  * false, a body follows. Returns NULL if memory or stream numbers run out. */
 struct gyre_http2_stream *gyre_http2_session_request(struct gyre_http2_session *session,
                                                      const struct gyre_http2_lines *lines, bool ends);
-/* Gives the stream its whole body, which the caller keeps until the stream is closed or
- * released. */
+/* Lends the stream its whole body, until the stream is closed or released. */
 void gyre_http2_stream_lend(struct gyre_http2_stream *stream, const char *bytes, size_t length);
 /* Returns the number of requests that may run at once. */
 uint32_t gyre_http2_session_streams_limit(const struct gyre_http2_session *session);
 void gyre_http2_session_ping(struct gyre_http2_session *session);
 
-/* Called when the client has closed its side. Drops partial requests; the session ends after the
- * other requests. */
+/* The client has closed its side: drops partial requests, and ends after the other requests. */
 void gyre_http2_session_end_input(struct gyre_http2_session *session);
 
 /* Three steps of a drain: warn, refuse new streams, end (RFC 9113, section 6.8). */

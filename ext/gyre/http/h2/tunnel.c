@@ -178,8 +178,7 @@ static void lower_names(char *line, const char *end) {
   }
 }
 
-/* Responds when the app's head is complete. Returns the head's length, 0 if incomplete, or
- * -errno. */
+/* Responds if the app's head is complete. Returns its length, 0 if incomplete, or -errno. */
 static ssize_t respond(const struct hijacked *hijacked) {
   char *bytes = hijacked->head->bytes, *end = bytes + hijacked->head->length;
   char *lines = memchr(bytes, '\n', (size_t)(end - bytes)), *line = lines;
