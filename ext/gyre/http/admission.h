@@ -41,7 +41,7 @@ void gyre_admission_init(struct gyre_admission *admission);
 
 /* Cancels the timers and forgets all waiters, without calling `decided`. */
 void gyre_admission_stop(struct gyre_admission *admission);
-/* Forgets all waiters and does not touch the loop: for a forked child, and for a free. */
+/* Forgets all waiters and does not touch the loop, as in a forked child. */
 void gyre_admission_forget(struct gyre_admission *admission);
 
 /* True if a place is free. The caller must then call gyre_admission_take. */

@@ -96,7 +96,7 @@ static VALUE ask(VALUE argument) {
   return rb_funcall(asking->exempt, rb_intern("call"), 1, rb_str_new(asking->path, asking->length));
 }
 
-/* Runs on the loop's fiber. If `call` raises, the error is reported: the request needs a place. */
+/* Must not wait: runs on the loop's fiber. An error is reported, and the request needs a place. */
 bool gyre_http_is_exempt(struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request) {
   if (!RTEST(acceptor->exempt)) return false;
   const struct gyre_http_slice path = request->head->path;

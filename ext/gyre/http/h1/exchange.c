@@ -526,7 +526,7 @@ static VALUE next_request(VALUE self) {
     if (!exchange) return Qnil;
   }
   struct gyre_http_connection *connection = exchange->connection;
-  if (!connection->keep_alive) { /* even in a drain, a promised keep-alive holds */
+  if (!connection->keep_alive) { /* even a drain must keep a promised keep-alive */
     /* Lingers: a close with unread input would lose the response. */
     if (!exchange->body.over || connection->readable || gyre_transport_available(&connection->transport) > 0) {
       gyre_http_connection_linger(connection);

@@ -13,7 +13,7 @@
 
 #define SENDS_AT_ONCE 8
 #define RECEPTIONS 4                       /* maximum before other connections get their turn */
-#define SILENCE_NS INT64_C(15000000000)    /* with open requests: PING; twice this: failure */
+#define SILENCE_NS INT64_C(15000000000)    /* server's silence before a PING; twice this: failure */
 #define IDLE_NS INT64_C(60000000000)       /* time without requests before leaving the loop */
 #define STREAM_WINDOW_BYTES (2 << 20)      /* maximum unread bytes of a response */
 #define CONNECTION_WINDOW_BYTES (16 << 20) /* maximum unread bytes beyond INPUT_BYTES */
@@ -305,7 +305,7 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
 static VALUE client_capacity(VALUE self) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
   if (!gyre_http2_client_is_open(client)) return INT2FIX(0);
-  if (client->session.open_count > client->calls) send_all(client); /* resets of streams */
+  if (client->session.open_count > client->calls) send_all(client); /* resets of released streams */
   if (!client->linked) receive(client);
   if (!gyre_http2_client_is_open(client)) return INT2FIX(0);
   uint32_t limit = client->scheduler ? gyre_http2_session_streams_limit(&client->session) : 1;

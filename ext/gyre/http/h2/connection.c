@@ -1,5 +1,5 @@
-/* Runs an HTTP/2 connection on the loop: moves frames, wakes fibers, checks time limits, ends it.
- * Output is sent at the turn's end. Never waits. */
+/* Runs an HTTP/2 connection on the loop: moves frames, wakes fibers, checks time limits, ends the
+ * connection. Output is sent at the turn's end. Never waits. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -404,8 +404,8 @@ static int take(struct gyre_http_connection *connection, const char *bytes, size
   return raised;
 }
 
-/* Serves the remaining requests, because a half-closed client may still read. A reset is reported
- * later. */
+/* Serves the remaining requests, because a half-closed client may still read. If the client is
+ * gone, a reset will follow. */
 static int end_input(struct gyre_http_connection *connection) {
   struct gyre_http2_session *session = &own(connection)->session;
   connection->readable = false;

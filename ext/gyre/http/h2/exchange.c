@@ -48,7 +48,7 @@ static void client_is_slow(struct gyre_http_exchange *exchange) {
 }
 
 /* Returns the number of bytes that may be queued now; parks until there is room. Beyond the budget,
- * LAST_BYTES may still be queued. `held`: bytes that wait to be queued. */
+ * LEAST_BYTES may still be queued. `held`: bytes that wait to be queued. */
 static size_t room(VALUE self, size_t held) {
   for (;;) {
     struct gyre_http_exchange *exchange = gyre_http_response_writable(self);

@@ -627,7 +627,7 @@ static void end_frame(struct gyre_http2_session *session) {
   session->frame.ends_block = false;
 }
 
-/* Passes each frame header in one piece, because libnghttp2 counts each piece as a CONTINUATION. */
+/* Passes each frame header whole: libnghttp2 counts every part of it as a CONTINUATION frame. */
 bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *text, size_t length, int64_t now_ns) {
   const uint8_t *bytes = (const uint8_t *)text, *end = bytes + length;
   uint8_t *head = session->frame.head;
