@@ -11,7 +11,7 @@ struct gyre_http2_limits {
   struct gyre_http_head_limits head;
   uint32_t trailer_bytes;
   uint32_t streams;                          /* at once */
-  uint32_t resets;                           /* resets allowed at once; a tenth is regained each second */
+  uint32_t resets;                           /* allowed at once; a tenth is regained each second */
   uint32_t control_frames;                   /* control frames allowed at once and per second */
   uint32_t stream_window, connection_window; /* unread bytes of request bodies */
   uint32_t output;                           /* queued bytes of a response */
