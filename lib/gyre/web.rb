@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Loads the web server, for programs; `gyre serve` is the command.
+# Loads the web server for Ruby programs; the command `gyre serve` runs the same server.
 
 require "gyre/web/banner"
 require "gyre/web/server"

@@ -11,9 +11,9 @@ require "gyre/web/logs/log_format"
 
 module Gyre
   module Web
-    # Writes many lines with one call.
+    # Collects lines and writes many of them with one call.
     class AccessLog
-      # Seconds for reopening the file.
+      # Maximum seconds that {#reopen} waits for the new file.
       REOPEN_S = 5
       private_constant :REOPEN_S
 
@@ -30,7 +30,7 @@ module Gyre
         @writer = LineWriter.new(bytes_limit: bytes_limit) { |lines, dropped| write(lines, dropped) }
       end
 
-      # Adds a line, to be written within milliseconds.
+      # Adds a line, which the thread writes within milliseconds.
       # @param env [Hash] the Rack environment
       # @param status [Integer]
       # @param bytes [Integer] of the sent body
@@ -50,8 +50,8 @@ module Gyre
       # @return [Boolean]
       def response_headers? = @format.response_headers?
 
-      # Reopens the file after a rotation, in a thread, as a disk may be slow.
-      # @return [Boolean] false: it has none
+      # Reopens the file after a rotation. Opens it in a thread, because a disk may be slow.
+      # @return [Boolean] false if the log has no file
       # @raise [SystemCallError] the old file stays in use, or fails to close
       def reopen
         return false unless @out.is_a?(LogFile)
@@ -83,7 +83,8 @@ module Gyre
         @log&.error("the access log's reader is too slow: #{Units.count(count, "line")} lost")
       end
 
-      # Cuts lines, as other processes' lines in the pipe must not tear them.
+      # Groups lines into pieces that a pipe takes whole, so that other processes' lines do not
+      # split them.
       def pieces(lines)
         return [lines] unless @piped && lines.bytesize > LineWriter::PIPE_BYTES
 

@@ -15,11 +15,11 @@ module Gyre
       end
       NAMES = Gyre::Settings.row(:names, HOST_NAME, "hosts that the certificate is for (SNI); without names it is for all others", list: true)
 
-      # TLS settings after an address.
+      # TLS settings in the query of an address.
       TLS_SETTINGS = Gyre::Settings.new({ nil => TLS::ROWS }, what: "setting of TLS", foreign: TLS::FOREIGN_WORDS) do |values, faults|
         faults.add(nil, "a cert needs its key, and a key its cert") if values.key?(:cert) != values.key?(:key)
       end
-      # One certificate in the word `tls`.
+      # Settings of one certificate, as the word `tls` takes them.
       CERTIFICATE = Gyre::Settings.new(
         { nil => [*TLS::ROWS, NAMES] },
         what: "setting of TLS", foreign: TLS::FOREIGN_WORDS, needs: %i[cert key]
@@ -27,8 +27,8 @@ module Gyre
 
       module_function
 
-      # Returns each :bind; then :host with :port, if given; else the default: this machine in
-      # development, every address otherwise (as rackup).
+      # Returns the addresses of :bind, followed by :host with :port if one of these is given. If no
+      # address is set, returns localhost in development, and every address otherwise (like rackup).
       def listen(settings, environment, default_port: DEFAULT_PORT)
         addresses = Array(settings[:bind])
         host = settings[:host] || (environment == "development" ? "localhost" : "*")
@@ -37,7 +37,7 @@ module Gyre
         secure(addresses.map { |address| endpoint(address, port: port) }, settings[:tls]).uniq
       end
 
-      # Certificates without any TLS address apply to all TCP addresses.
+      # Applies the certificates to all TCP addresses if no address has TLS.
       def secure(endpoints, tls)
         return endpoints if tls.nil? || endpoints.any?(&:tls)
 

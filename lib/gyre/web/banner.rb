@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The text of a starting server: version, engine, addresses. For the command line and Rackup.
+# Makes the text that a starting server prints: version, engine, addresses. Called by `gyre serve`
+# and the Rackup handler.
 
 require "gyre/loop"
 require "gyre/version"
@@ -8,7 +9,7 @@ require "gyre/version"
 module Gyre
   module Web
     module Banner
-      # `workers` counts other processes.
+      # `workers`: the number of worker processes, or nil.
       def self.text(server, environment, workers: nil)
         [
           "Gyre #{VERSION} on #{RUBY_ENGINE} #{RUBY_VERSION}#{" with YJIT" if yjit?}",

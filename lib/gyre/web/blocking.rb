@@ -12,7 +12,8 @@ module Gyre
     #   use Gyre::Web::Blocking, paths: ["/reports", "/exports"]
     #   use Gyre::Web::Blocking do |env| env["REQUEST_METHOD"] == "POST" end
     class Blocking
-      # `paths` include all paths below them (nil: all paths); a block decides by env.
+      # `paths`: paths to run in threads, with all paths below them; nil: all paths. A block decides
+      # by env instead.
       def initialize(app, paths: nil, &block)
         raise ArgumentError, "either paths or a block, not both" if paths && block
 
@@ -32,8 +33,8 @@ module Gyre
         @paths.nil? || @paths.any? { |root| path == root || path.start_with?("#{root}/") }
       end
 
-      # Closes the body here too: it releases objects of this thread or fiber (Active Record's
-      # connection).
+      # Closes the body in the same thread, because closing releases objects of the thread or fiber,
+      # such as Active Record's connection.
       def respond(env)
         status, headers, body = @app.call(env)
         [status, headers, whole(body)]

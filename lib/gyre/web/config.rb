@@ -1,26 +1,26 @@
 # frozen_string_literal: true
 
-# The configuration file (config/gyre.rb): Ruby, with a word for each row of Web::SETTINGS. Read
-# once by Gyre::CLI::Serve, before the app. Starts nothing and keeps only the settings.
+# Reads the configuration file (config/gyre.rb): Ruby code with a word for each row of
+# Web::SETTINGS. Used once by Gyre::CLI::Serve, before the app is loaded. Starts nothing and keeps
+# only the settings.
 
 require "gyre/errors"
 require "gyre/web/settings"
 
 module Gyre
   module Web
-    # The file is unreadable or invalid: a line for each fault.
+    # The configuration file is unreadable or invalid. The message has a line for each fault.
     class ConfigError < Error
-      # Valid settings.
+      # The file's valid settings.
       attr_reader :settings
 
-      # `settings`: the valid ones.
       def initialize(message, settings = {})
         super(message)
         @settings = settings
       end
     end
 
-    # The file's words. It may contain any plain Ruby.
+    # Defines the file's words as methods. The file may contain any Ruby code.
     #
     #   bind "tcp://0.0.0.0:80", "unix:///run/app.sock"
     #   log_format "json"
@@ -36,7 +36,7 @@ module Gyre
         raise ConfigError, "#{path}: the configuration cannot be read: #{error.class.new.message.downcase}"
       end
 
-      # `over` takes precedence; its addresses replace those of `base`.
+      # Merges settings. `over` takes precedence; its addresses replace those of `base`.
       def self.merge(base, over)
         base = base.reject { |name, _| %i[bind host port].include?(name) } if over.key?(:bind)
         base = base.reject { |name, _| name == :bind } if over.key?(:host) || over.key?(:port)
@@ -71,13 +71,13 @@ module Gyre
         end
       end
 
-      # Adds a certificate for TLS addresses without their own.
+      # Adds a certificate for TLS addresses that have none of their own.
       #
       #   tls cert: "example.pem", key: "example.key"
       #   tls "example.net", "*.example.net", cert: "net.pem", key: "net.key"
       #
-      # Names are hosts (SNI); a certificate without names serves all others. `true` makes a
-      # certificate for development.
+      # Names are host names (SNI). A certificate without names serves all other hosts. `true` makes
+      # a certificate for development.
       def tls(*names, **settings)
         return @settings[:tls] = true if settings.empty? && [[], [true]].include?(names)
 
@@ -86,8 +86,8 @@ module Gyre
         add(SETTINGS[:tls], [settings])
       end
 
-      # Add a folder of files: sent without the app; or named by the app in X-Sendfile, or with
-      # `at:` in X-Accel-Redirect.
+      # `static` adds a folder whose files are sent without calling the app. `sendfile` adds a
+      # folder whose files the app names in X-Sendfile, or, if `at:` is given, in X-Accel-Redirect.
       %i[static sendfile].each do |name|
         define_method(name) { |path, **options| at(SETTINGS[name]) { add(SETTINGS[name], [Folder.parse(path, **options)]) } }
       end
@@ -117,7 +117,7 @@ module Gyre
 
       def respond_to_missing?(_name, _all = false) = false
 
-      # Continues, to report all faults together.
+      # Records a fault and continues, so that all faults are reported together.
       def refuse(message)
         @faults << "#{place(caller_locations)}#{message}"
         nil

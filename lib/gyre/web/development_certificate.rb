@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The self-signed certificate of `gyre serve --tls` for this machine, kept in the user's cache so
-# that a browser's exception lasts. Used by Gyre::Web::TLSContexts.
+# that a browser's exception stays valid. Used by Gyre::Web::TLSContexts.
 
 require "digest"
 require "fileutils"
@@ -13,17 +13,18 @@ require "gyre/errors"
 
 module Gyre
   module Web
-    # Makes a certificate and key, or reads earlier ones.
+    # Makes a certificate and its key, or reads those made earlier.
     class DevelopmentCertificate
       LOCAL = %w[localhost 127.0.0.1 ::1].freeze
       DAY_S = 86_400
       LIFETIME_S = 365 * DAY_S
-      # Replaces a certificate with less time left.
+      # Minimum seconds of validity; a certificate with less is replaced.
       LEFT_S = 7 * DAY_S
 
       attr_reader :path
 
-      # `hosts`: besides localhost, 127.0.0.1 and ::1; "*": this machine's name.
+      # `hosts`: hosts in addition to localhost, 127.0.0.1 and ::1; "*" stands for this machine's
+      # name.
       def initialize(hosts: [], folder: DevelopmentCertificate.folder)
         @hosts = (LOCAL + hosts.map { |host| host == "*" ? Socket.gethostname : host }).map(&:downcase).uniq - ["0.0.0.0", "::"]
         @folder = folder
@@ -31,19 +32,19 @@ module Gyre
         @path = File.join(folder, "#{["localhost", *(Digest::SHA256.hexdigest(others.join(" "))[0, 12] if others.any?)].join("-")}.pem")
       end
 
-      # In the user's cache (XDG Base Directory Specification).
+      # Returns the folder in the user's cache (XDG Base Directory Specification).
       def self.folder
         cache = ENV["XDG_CACHE_HOME"].to_s
-        cache = File.join(Dir.home, ".cache") unless cache.start_with?("/") # a relative one counts as none
+        cache = File.join(Dir.home, ".cache") unless cache.start_with?("/") # the specification ignores relative paths
         File.join(cache, "gyre", "tls")
       end
 
-      # Raises StartError if the certificate cannot be kept.
+      # Returns certificate and key. Raises StartError if they cannot be stored.
       def pem = kept || keep(make)
 
       private
 
-      # Requires the user's own private file, valid for a while.
+      # Reads the stored file; nil unless it is the user's, private, and valid for LEFT_S.
       def kept
         File.open(@path, File::RDONLY | File::NOFOLLOW) do |file|
           stat = file.stat
@@ -57,7 +58,7 @@ module Gyre
         nil
       end
 
-      # Each process writes a complete file; the last one stays.
+      # Renames a complete file, so that several processes may store theirs; the last one stays.
       def keep(text)
         FileUtils.mkdir_p(@folder, mode: 0o700)
         new = "#{@path}.#{SecureRandom.hex(8)}"

@@ -10,7 +10,7 @@ module Gyre
   module Web
     # Serves apps of rackup and Rails.
     module Handler
-      # Options for rackup and Rails themselves.
+      # Options of rackup and Rails, which cause no warning.
       FOREIGN = %i[
         AccessLog Host Port app binding builder caching config daemonize debug dev_caching environment heapfile include
         log_stdout log_to_stdout pid profile_mode profiler_output quiet require restart_cmd server ssl_cert ssl_key user_supplied_options
@@ -67,7 +67,8 @@ module Gyre
         "#{row.meaning}#{", several with commas between" if row.list}#{" (default: #{default})" if default}"
       end
 
-      # Warns, as newer versions of rackup or Rails may have more options.
+      # Returns warnings, not errors, because newer versions of rackup or Rails may have more
+      # options.
       # @return [Array<String>]
       def self.unknown(options)
         names = options.keys - %i[bind] - FOREIGN

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Layers between sockets and app: proxies' headers, identifiers, files, sendfile, compression. Made
-# and closed by Gyre::Web::Server.
+# Wraps the app in layers: health checks, proxies' headers, request ids, files, sendfile,
+# compression. Made and closed by Gyre::Web::Server.
 
 require "gyre/http/compression"
 require "gyre/http/sendfile"
@@ -14,14 +14,14 @@ module Gyre
   module Web
     class Layers
       attr_reader :app
-      attr_reader :env # what each env has for them
+      attr_reader :env # keys that every request's env has for the layers
 
-      attr_reader :offered # optional parts of HTTP that were asked for
+      attr_reader :offered # settings of optional parts of HTTP
 
       attr_reader :proxies
 
-      # `settings`: rows of SERVER_SETTINGS; `unready`: see HealthCheck. Raises ArgumentError if a
-      # folder is missing.
+      # `settings`: see SERVER_SETTINGS; `unready`: the block of HealthCheck. Raises ArgumentError
+      # if a folder is missing.
       def initialize(app, log:, unready: -> {}, **settings)
         settings = SERVER_SETTINGS.complete(settings)
         static, sendfile, trusted_proxy = settings.values_at(:static, :sendfile, :trusted_proxy)
@@ -44,7 +44,7 @@ module Gyre
         @app = health unless @own_paths.empty?
       end
 
-      # Returns a check for paths that need no app, or nil.
+      # Returns a check for paths that are served without the app; nil if there are none.
       def exempt
         ->(path) { @own_paths.include?(path) || @static&.file?(path) } if @static || @own_paths.any?
       end
@@ -56,8 +56,9 @@ module Gyre
       def roots(folders) = folders.map { |folder| HTTP::Files::Root.new(folder.path, **folder.options).tap { |root| @roots << root } }
     end
 
-    # Paths for a load balancer: liveness and readiness. The first layer; needs no place.
-    # Responds 200 while the loop turns; on ready_path 503 while the server takes no more requests.
+    # The first layer, for a load balancer: liveness and readiness. Its requests need no place.
+    # Responds with 200 while the loop turns, and on ready_path with 503 while the server takes no
+    # more requests.
     class HealthCheck
       HEADERS = { "content-type" => "text/plain", "cache-control" => "no-store" }.freeze
 
@@ -89,10 +90,10 @@ module Gyre
       end
     end
 
-    # Gives each request an identifier (--request-id): a valid X-Request-Id, or a new one; in env,
-    # access log and response. Never waits.
+    # Gives each request an id (--request-id): the client's X-Request-Id if valid, otherwise a new
+    # one. Puts the id into env and response. Never waits.
     class RequestId
-      # Rails' rule for incoming ids; replaces others.
+      # Rails' rule for incoming ids; an invalid id is replaced.
       VALID = /\A[\w@-]{1,200}\z/.freeze
       ENV_KEY = "HTTP_X_REQUEST_ID"
       HEADER = "x-request-id"
@@ -111,7 +112,7 @@ module Gyre
 
       private
 
-      # Keeps the app's id, like Rails.
+      # Adds the header, unless the app has set it (like Rails).
       def with(headers, id)
         return headers if !headers.is_a?(Hash) || headers.key?(HEADER) || headers.key?("X-Request-Id")
         return headers.merge(HEADER => id) if headers.frozen?

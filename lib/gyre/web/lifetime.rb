@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One run of a web server, from the first handled signal to an orderly end. Made by
+# One run of a web server, from the handling of signals to an orderly end. Made by
 # Gyre::Web::Server.
 #
 #   :waiting ── run ──► :serving ── stop, INT, TERM ──► :draining ── all served ──► ended
@@ -8,8 +8,8 @@
 #                          ├── stop_now ──────────────────┴── second signal ─────────►┤
 #                          └── an exception ends the run ──► :broken ────────────────►┘
 #
-# On the server's own loop, the app's remaining fibers (Fiber.schedule, Async) are cancelled at the
-# end.
+# If the server has started the loop, the app's remaining fibers (Fiber.schedule, Async) are
+# cancelled at the end.
 
 require "gyre/clock"
 require "gyre/settings/units"
@@ -19,10 +19,10 @@ require "gyre/web/signals/commands"
 module Gyre
   module Web
     class Lifetime
-      # Seconds for the app's fibers to unwind.
+      # Maximum seconds for cancelled fibers of the app to end.
       UNWIND_S = 1.0
 
-      # Runs each step, even after an exception.
+      # Calls all steps in order, even if one raises.
       def self.each_of(step, *others)
         step.call
       ensure
@@ -31,8 +31,9 @@ module Gyre
 
       attr_reader :scheduler # nil before it runs
 
-      # `signals`: names that stop the server, or whether INT and TERM do; nil: on the main thread.
-      # `hang_up` reopens and reloads files. `abandon` comes last, if cancelled requests continue.
+      # `signals`: names of signals that stop the server, or whether INT and TERM stop it; nil: they
+      # do on the main thread. `hang_up` reopens and reloads files. `abandon` is called last, if
+      # cancelled requests continue.
       def initialize(log:, shutdown_timeout_s:, signals:, before_stop:, hang_up:, abandon:)
         @log = log
         @shutdown_timeout_s = shutdown_timeout_s
@@ -45,14 +46,14 @@ module Gyre
         @began_s = Clock.now
       end
 
-      # Takes :stop, :stop_now, :hang_up. Any thread or signal handler may call it.
+      # Requests :stop, :stop_now or :hang_up. Any thread or signal handler may call it.
       def post(message) = @commands.post(message)
 
       def stopping? = @phase == :draining
 
       def uptime_s = Clock.now - @began_s
 
-      # Yields on the loop; calls `finish` before its end.
+      # Yields on the loop, serves until a stop, and calls `finish` on the loop.
       def run(http, listening, finish:)
         @http = http
         @listening = listening
@@ -74,7 +75,7 @@ module Gyre
 
       private
 
-      # Runs in the caller's task; a child would be stopped first.
+      # Runs in the current task if there is one: when a task is stopped, its children end first.
       def in_task(&block)
         return block.call if Task.current?
 
@@ -85,7 +86,7 @@ module Gyre
         end
       end
 
-      # A loop in the app's fiber would keep the process alive.
+      # Cancels the app's fibers, because an endless one would keep the process alive.
       def cancel_fibers(task)
         first = true
         deadline = Clock.now + UNWIND_S
@@ -101,8 +102,9 @@ module Gyre
         end
       end
 
-      # The first signal lets requests finish, the second cancels them, later ones are raised.
-      # Watches each, as a computing app blocks the loop.
+      # The first signal lets requests finish, the second cancels them, and a later one raises
+      # Interrupt. Watches whether each signal is heard, because an app that computes blocks the
+      # loop.
       def handle_signals(&block)
         return yield unless @signals.nil? ? Thread.current == Thread.main : @signals
 
@@ -119,8 +121,8 @@ module Gyre
         Signals.handle(names, on_signal) { TaskSignal.handle { names.include?("INT") ? heed_hang_up(&block) : yield } }
       end
 
-      # HUP means logs to reopen, or the kernel sends it at a terminal's end. Keeps the program's
-      # own handler.
+      # HUP is a request to reopen logs, or comes from the kernel when the terminal ends. Does
+      # nothing if the program has its own handler of HUP.
       def heed_hang_up(&block)
         return yield unless Terminal.handler == "DEFAULT"
 
@@ -128,7 +130,7 @@ module Gyre
         Signals.handle(%w[HUP], ->(_name) { post(terminal.ended? ? :stop : :hang_up) }, &block)
       end
 
-      # In a thread of the watch.
+      # Called in the watch's thread.
       def not_heard(event)
         return give_up("a request that computes goes on") if event == :still
 
@@ -157,7 +159,8 @@ module Gyre
         give_up_requests
       end
 
-      # Ends the run and its requests after an exception for this thread, or at the task's end.
+      # Ends the run and its requests after an exception in this thread, or when the task is
+      # stopped.
       def break_off
         @phase = :broken
         quit_listening
@@ -170,13 +173,13 @@ module Gyre
         give_up("#{running} cancelled requests go on") if running.positive?
       end
 
-      # An app may rescue its cancellation; Ruby cannot end such a fiber.
+      # Abandons requests whose app rescues its cancellation: Ruby cannot end their fibers.
       def give_up(what)
         @log.error("#{what}; an app must not rescue Gyre::Stop without raising it again")
         @abandon.call
       end
 
-      # The task's value: true if no request was cancelled.
+      # Returns a task; its value is true if no request was cancelled.
       def shutdown(timeout_s)
         Task.current.async("shutdown") do
           @http.shutdown(timeout_s)

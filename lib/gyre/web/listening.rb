@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# A web server's addresses, sockets and TLS contexts. Made by Gyre::Web::Server. Accepts nothing.
+# A web server's addresses, sockets and TLS contexts. Made by Gyre::Web::Server. Accepts no
+# connection.
 
 require "gyre/web/addresses"
 require "gyre/web/settings"
@@ -8,11 +9,11 @@ require "gyre/web/tls_contexts"
 
 module Gyre
   module Web
-    # Sockets are opened here, or given.
+    # Opens its sockets, or uses given ones.
     class Listening
       attr_reader :listeners
 
-      # `given` Listeners replace `bind`.
+      # `given`: Listeners to use instead of `bind`, or nil.
       def initialize(bind:, tls:, given:, log:)
         @tls = TLSContexts.new(tls && SETTINGS.check(:tls, tls), log: log)
         @given = given
@@ -34,19 +35,19 @@ module Gyre
 
       def open? = @listeners.any?
 
-      # With their ports.
+      # Returns the endpoints with their actual ports.
       def endpoints = @tls.endpoints(@listeners.map(&:endpoint))
 
-      # A TLS::Context for each Listener, for HTTP::Server.
+      # Returns the TLS::Context of each Listener that has one, for HTTP::Server.
       def contexts = by_listener { |endpoint| @contexts[endpoint.tls] }
 
-      # "v1", "v2" or "any" for each Listener, for HTTP::Server.
+      # Returns "v1", "v2" or "any" for each Listener that expects a PROXY header, for HTTP::Server.
       def proxy_protocol = by_listener(&:proxy_protocol)
 
       def secure? = @contexts.any?
 
-      # Reads certificates and related files again, and yields contexts. On an error, keeps the old
-      # ones and logs the reason.
+      # Reads certificates and related files again, and yields the new contexts. On an error, keeps
+      # the old contexts and logs the reason.
       def reload
         contexts = @tls.contexts(@wanted)
         @contexts = contexts
@@ -59,10 +60,11 @@ module Gyre
         false
       end
 
-      # The first end of a certificate in use; nil without TLS.
+      # Returns the first expiry of the certificates in use; nil if there are none.
       def certificate_expires = @contexts.each_value.flat_map { |context| [context, *context.names.values] }.map(&:not_after).min
 
-      # Precedes the close, so that the kernel resets no accepted connection.
+      # Refuses new connections. Called before the last accepts, so that {#close} resets no
+      # connection.
       def refuse = @listeners.each(&:refuse)
 
       def close = @listeners.each(&:close)

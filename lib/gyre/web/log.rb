@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The server's own messages: notices, and errors with the time. For the HTTP server and
-# Gyre::Web::Server. Never raises, nor waits for a stuck pipe.
+# Writes the server's own messages: notices, and errors with the time. Used by HTTP::Server and
+# Gyre::Web::Server. Never raises and never waits for a stuck pipe.
 
 require "gyre/settings/units"
 require "gyre/web/logs/line_writer"
@@ -9,7 +9,7 @@ require "io/wait"
 
 module Gyre
   module Web
-    # Writes each message at once: threads do not mix them.
+    # Writes each message in one piece, so that threads do not mix messages.
     class Log
       # @param notices [IO, nil] nil drops notices
       # @param errors [IO]
@@ -41,7 +41,7 @@ module Gyre
           text = text.byteslice(LineWriter::PIPE_BYTES..).to_s
         end
       rescue IOError, SystemCallError
-        nil # nowhere left to report it
+        nil # there is no other place to report it
       end
 
       def put(io, text)
@@ -51,7 +51,7 @@ module Gyre
         nil
       end
 
-      # Continues in a thread, where later messages wait.
+      # Continues in a thread, which also writes later messages.
       def wait(io, text)
         writer = @waiting[io] ||= LineWriter.new do |lines, dropped|
           put(io, lines)

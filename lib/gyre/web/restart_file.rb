@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Restarts a server when a file is touched: `bin/rails restart` touches tmp/restart.txt. For Handler
-# and Gyre::CLI::ServeWorkers.
+# Watches a file whose change restarts a server, such as tmp/restart.txt, which `bin/rails restart`
+# touches. Used by Handler and Gyre::CLI::ServeWorkers.
 
 require "gyre/task"
 
@@ -13,7 +13,7 @@ module Gyre
 
       module_function
 
-      # Calls the block in a task each time the file is touched or made, not when it is deleted.
+      # Calls the block in a task each time the file is touched or created, not when it is deleted.
       def watch(path = PATH)
         Task.current.async("restart file", transient: true) do
           loop do

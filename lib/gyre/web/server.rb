@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A complete web server: sockets, logs, end. Made by `gyre serve`, the Rackup handler and embedding
-# programs. HTTP::Server handles HTTP, Lifetime the run, CLI::Serve flags and files.
+# A complete web server: sockets, layers, logs, shutdown. Made by `gyre serve`, the Rackup handler
+# and embedding programs. HTTP::Server handles HTTP, Lifetime handles start and stop, CLI::Serve
+# handles flags and files.
 
 require "gyre"
 require "gyre/http"
@@ -21,7 +22,7 @@ require "gyre/web/settings"
 
 module Gyre
   module Web
-    # Serves one Rack app, once.
+    # Serves one Rack app. Runs only once.
     #
     #   server = Gyre::Web::Server.new(app, bind: "tcp://127.0.0.1:0").start
     #   server.urls # => ["http://127.0.0.1:41235"]
@@ -92,7 +93,7 @@ module Gyre
       # @return [Array<String>]
       def metrics_urls = @metrics.urls
 
-      # Serves until stopped. Inside Gyre.run other tasks continue meanwhile.
+      # Serves until stopped. Within Gyre.run other tasks run at the same time.
       # @yield [self] once it serves
       # @return [void]
       # @raise [SystemCallError, SocketError] (see #listen)
@@ -110,7 +111,7 @@ module Gyre
         close
       end
 
-      # Runs in its own thread; returns once it listens.
+      # Runs the server in a new thread; returns once the server listens.
       # @return [self]
       # @raise [SystemCallError, SocketError] (see #listen)
       def start
@@ -121,14 +122,14 @@ module Gyre
         self
       end
 
-      # Requests the end: running requests may finish within the shutdown timeout, and are then
+      # Requests the end of the server. Requests that still run after the shutdown timeout are
       # cancelled. Any thread or signal handler may call it.
       # @param now [Boolean] cancels requests at once
       # @return [void]
       def stop(now: false) = @lifetime.post(now ? :stop_now : :stop)
 
       # Reloads certificates, keys, authorities and revocation lists for new connections, like HUP.
-      # On an error, keeps the old ones and logs the reason. Any thread may call it.
+      # On an error, keeps the old files' content and logs the reason. Any thread may call it.
       # @return [Boolean] false after an error
       def reload_tls
         return true unless @listening.secure?
@@ -139,7 +140,8 @@ module Gyre
       # @return [Time, nil] the first end of a certificate in use; nil without TLS
       def certificate_expires = @listening.certificate_expires
 
-      # Reopens and reloads files like HUP, later. Any thread or signal handler may call it.
+      # Reopens and reloads files like HUP, but only after returning. Any thread or signal handler
+      # may call it.
       # @return [void]
       def reload = @lifetime.post(:hang_up)
 
@@ -156,13 +158,13 @@ module Gyre
         true
       end
 
-      # Waits for a started server's end.
+      # Waits until a server that {#start} runs has ended.
       # @param timeout_s [Numeric, nil]
       # @return [Boolean] false after the timeout
       # @raise the error that ended the server
       def wait(timeout_s = nil) = !@thread&.join(timeout_s).nil?
 
-      # Releases everything opened by {#listen}; {#run} ends with it.
+      # Releases everything that {#listen} has opened. {#run} calls it at its end.
       # @return [void]
       def close
         Lifetime.each_of(-> { @http&.close }, *[@listening, @metrics, @access_log, @layers].compact.map { |part| part.method(:close) })
@@ -205,7 +207,7 @@ module Gyre
         WatchdogLog.watch(@log)
       end
 
-      # Why there may be no more requests, or nil.
+      # Returns why the server takes no more requests, or nil.
       def unready = @lifetime.stopping? ? "the server stops" : ("too many requests are waiting" if @http&.full?)
 
       def hang_up

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A web server's settings: one table for the command line, configuration file, rackup's options and
-# Gyre::Web::Server, with HTTP's limits.
+# A web server's settings, with HTTP's limits: one table for the command line, the configuration
+# file, rackup's options and Gyre::Web::Server.
 
 require "shellwords"
 require "gyre/http/limits"
@@ -14,8 +14,8 @@ require "gyre/web/logs/log_format"
 
 module Gyre
   module Web
-    # Words of other servers' configurations, mostly Puma's: Web::SETTINGS refuses them with this
-    # advice.
+    # Words of other servers' configurations, mostly Puma's, with the advice that Web::SETTINGS
+    # gives when it refuses them.
     FOREIGN_WORDS = {
       persistent_timeout: "write keep_alive_timeout", first_data_timeout: "write first_byte_timeout",
       http_content_length_limit: "write body_bytes_limit", max_keep_alive: "write keep_alive_requests_limit",
@@ -43,8 +43,8 @@ module Gyre
       ].to_h { |word| [word, "leave it out: Gyre needs no such setting (docs/from-puma.md)"] }
     }.freeze
 
-    # A folder of files in settings: `public`, or `public?at=/files&immutable`. Does not access the
-    # disk.
+    # The setting of a folder of files: `public`, or `public?at=/files&immutable`. Does not access
+    # the disk.
     Folder = Struct.new(:path, :options) do
       def self.parse(value, **options)
         return value if value.is_a?(self)
@@ -68,7 +68,7 @@ module Gyre
       row[:cache_control, :text, "cache-control of all other files"]
     ] }, what: "option of a folder")
 
-    # Types used only by a web server.
+    # Types of settings that only a web server has.
     module Types
       type = Gyre::Settings::Type
       FOLDER = type.new("DIR", "a folder, with options as in 'public?at=/files&immutable'") { |value| Folder.parse(value) }
@@ -94,7 +94,7 @@ module Gyre
 
     row = Gyre::Settings.method(:row)
 
-    # Of Gyre::Web::Server, except addresses and limits.
+    # Settings of Gyre::Web::Server, except addresses and limits.
     SERVER_SETTINGS = Gyre::Settings.new({
       "Files and compression" => [
         row[:static, Types::FOLDER, "a folder whose files are sent without calling the app; options: #{Folder::SETTINGS.words.join(", ")}",

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A server process's listening sockets: bound, or inherited from systemd, a former program (USR2) or
-# the supervisor. Made by Gyre::CLI::Serve and its parts. Accepts nothing.
+# Binds a server process's listening sockets, or inherits them from systemd, a former program (USR2)
+# or the supervisor. Made by Gyre::CLI::Serve and its parts. Accepts no connection.
 
 require "gyre/errors"
 require "gyre/net/endpoint"
@@ -9,10 +9,10 @@ require "gyre/net/endpoint"
 module Gyre
   module Web
     class Sockets
-      # An inherited socket: descriptor, original setting (nil: unknown), address, whether it ends
-      # with this process, whether a service manager passed it.
+      # An inherited socket. `origin`: the setting that it was bound for (nil: unknown); `owned`: it
+      # ends with this process; `given`: a service manager passed it.
       Inherited = Struct.new(:descriptor, :origin, :host, :port, :path, :owned, :given) do
-        # True if bound to the endpoint's address in any spelling.
+        # True if the socket is bound to an address of the endpoint, in any spelling.
         def for?(endpoint)
           return named?(endpoint.path) if path || endpoint.path
           return true if origin == endpoint.to_s # also if the kernel chose the port
@@ -23,12 +23,12 @@ module Gyre
         # True if the socket covers all addresses of the endpoint.
         def whole?(endpoint) = !path.nil? || origin.nil? || origin == endpoint.to_s
 
-        # Addresses accepted by this socket.
+        # Returns the addresses at which the socket accepts connections.
         def takes
           host == "::" && !Socket.for_fd(descriptor).tap { |socket| socket.autoclose = false }.getsockopt(:IPV6, :V6ONLY).bool ? WILDCARDS : [host]
         end
 
-        # Made of the bound address, if the setting is unknown.
+        # Returns an endpoint made of the bound address.
         def endpoint = path ? Endpoint.new(:unix, path: path) : Endpoint.new(:tcp, host: host, port: port)
 
         def close
@@ -38,12 +38,13 @@ module Gyre
           nil # its file has gone, or may not be removed
         end
 
-        # An endpoint's addresses; `::` includes IPv4.
+        # Returns an endpoint's addresses; `::` includes IPv4.
         def self.meant(endpoint) = endpoint.host == "::" ? WILDCARDS : endpoint.addresses
 
         private
 
-        # A path may have other names, or lead to another socket by now.
+        # Compares files, because a path may have other names, and names, because the file may be
+        # new.
         def named?(other)
           return path == other if [path, other].any? { |each| each.nil? || each.start_with?("@") }
 
@@ -52,17 +53,17 @@ module Gyre
       end
       WILDCARDS = %w[0.0.0.0 ::].freeze
 
-      # Of systemd (sd_listen_fds(3)).
+      # The first descriptor that systemd passes (sd_listen_fds(3)).
       FIRST_DESCRIPTOR = 3
 
-      # Systemd's sockets, if they are meant for this process.
+      # Returns systemd's sockets; none if they are meant for another process.
       def self.activated(environment = ENV)
         return [] unless environment["LISTEN_PID"] == Process.pid.to_s
 
         Array.new(environment["LISTEN_FDS"].to_i) { |number| describe(FIRST_DESCRIPTOR + number) }
       end
 
-      # Raises ArgumentError for no socket.
+      # Raises ArgumentError if the descriptor is not a socket.
       def self.describe(descriptor)
         socket = Socket.for_fd(descriptor)
         socket.autoclose = false
@@ -79,15 +80,15 @@ module Gyre
 
       attr_reader :listeners
 
-      # `making` gets a Unix socket's path or nil, and a block to bind it.
+      # `making` gets the path of a Unix socket (nil for TCP) and a block that binds the socket.
       def initialize(making: ->(_path, &bind) { bind.call })
         @making = making
         @listeners = []
         @origins = {}.compare_by_identity
       end
 
-      # Opens the settings' sockets, or for `bind: false` only inherited ones. Returns inherited
-      # sockets without an endpoint. On an error, closes its own.
+      # Adopts the endpoints' inherited sockets and, unless `bind` is false, binds the missing ones.
+      # Returns inherited sockets that belong to no endpoint. On an error, closes all its sockets.
       def open(endpoints, inherited: [], bind: true)
         endpoints.each do |endpoint|
           mine, inherited = inherited.partition { |socket| socket.for?(endpoint) }
@@ -113,14 +114,15 @@ module Gyre
         end
       end
 
-      # `owned: false`: the sockets end with the list's maker.
+      # Parses {#to_a}. `owned: false`: the sockets end with the process that made the list.
       def self.from(list, owned: true)
         list.map { |each| Inherited.new(*each.values_at("descriptor", "origin", "host", "port", "path"), owned && each["owned"], !each["owned"]) }
       end
 
       private
 
-      # Binds addresses without an inherited socket, such as `localhost`'s others after 127.0.0.1.
+      # Binds the addresses for which no socket was inherited, such as ::1 beside 127.0.0.1 for
+      # `localhost`.
       def bind_missing(endpoint, mine, others)
         bound = @making.call(endpoint.path) { endpoint.bind(except: mine.flat_map(&:takes)) }
         bound.each { |listener| add(listener, endpoint) }
@@ -129,7 +131,7 @@ module Gyre
         raise StartError, "listen on #{endpoint}: #{other.endpoint}, which this server listens on, is in its place until it is stopped"
       end
 
-      # Makes paths absolute: a deploy may change the program's folder.
+      # Makes the path absolute, because a deploy may change the program's folder.
       def absolute(path) = path.nil? || path.start_with?("@") ? path : File.expand_path(path)
 
       def add(listener, endpoint)

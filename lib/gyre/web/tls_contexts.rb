@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Makes TLS contexts of addresses' settings: reads files, finds the development certificate. Called
-# by Gyre::Web::Server to listen and to reload. Keeps no file's content.
+# Makes TLS contexts from the addresses' settings: reads files, or takes the development
+# certificate. Called by Listening to open and to reload. Keeps no file's content.
 
 require "gyre/errors"
 require "gyre/http/h2"
@@ -10,14 +10,15 @@ require "gyre/web/addresses"
 
 module Gyre
   module Web
-    # Raises StartError with the mistake's address or file.
+    # Raises StartError, whose message names the faulty address or file.
     class TLSContexts
       DAY_S = 86_400
-      # Warns about certificates with less time left.
+      # Seconds before a certificate's end from which a warning is logged.
       SOON_S = 7 * DAY_S
       REPORTED = {}
 
-      # `true`: a certificate for development; the one without :names serves all other hosts.
+      # `given`: certificates, of which the one without :names serves all other hosts; true: a
+      # certificate for development.
       def initialize(given, log:)
         @given = given
         @log = log
@@ -25,7 +26,7 @@ module Gyre
 
       def endpoints(endpoints) = Addresses.secure(endpoints, @given)
 
-      # Returns contexts by {Endpoint#tls}. Raises StartError with the fault and its place.
+      # Returns contexts by {Endpoint#tls}. Raises StartError.
       def contexts(endpoints)
         secure = Addresses.secure(endpoints, @given).select(&:tls)
         secure.each_with_object({}) { |endpoint, made| made[endpoint.tls] ||= context(endpoint, secure) }
@@ -33,7 +34,7 @@ module Gyre
         raise StartError, error.message
       end
 
-      # Logs each expired or expiring certificate once.
+      # Logs once each certificate that is not valid yet, expires soon or has expired.
       def warn(contexts) = contexts.flat_map { |context| [context, *context.names.values] }.uniq.each { |context| warn_of(context) }
 
       private
@@ -85,7 +86,7 @@ module Gyre
         end
       end
 
-      # Once in a process and its forks.
+      # Logs a message once in a process and its forks.
       def report(message)
         @log.error(message) unless REPORTED[message]
         REPORTED[message] = true

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Cuts traces below Gyre's calling file, for messages about a rackup file or hook.
+# Cuts Gyre's own lines off backtraces, for messages about a rackup file or hook.
 
 module Gyre
   module Web
     module Traces
       module_function
 
-      # Shortens traces of the error and its causes; `below`: the calling file; `without`: further
-      # lines to drop.
+      # Shortens the backtraces of an error and its causes. `below`: Gyre's file that called the
+      # program's code; `without`: a pattern of further lines to drop.
       def cut(error, below, without = nil)
         cause = error
         while cause
@@ -19,7 +19,7 @@ module Gyre
         error
       end
 
-      # Returns the trace's lines above `below`; empty if none is the program's.
+      # Returns the lines of the backtrace up to the first of the file `below`.
       def own(error, below, without = nil)
         lines = error.backtrace.to_a.take_while { |line| !line.start_with?(below) }
         without ? lines.grep_v(without) : lines

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The processes of a cluster: molds and workers with links and ends. Passes messages and exits to
-# the supervisor; decides nothing.
+# The processes of a cluster: molds and workers, with their links and exit statuses. Passes messages
+# and statuses to the supervisor; decides nothing.
 
 require "gyre/broadcast/outbox"
 require "gyre/web/cluster/respawn"
@@ -13,10 +13,11 @@ require "gyre/web/process_number"
 module Gyre
   module Web
     module Cluster
-      # Takes the exit statuses of all children, including workers' orphans (Gyre::Orphans), by the
-      # supervisor's only call of wait. Passes a child's status to its block, which may come later.
+      # Takes the exit statuses of all children, including orphans of workers (Gyre::Orphans). Makes
+      # the supervisor's only call of wait. Passes each status to the block for its pid, which may
+      # be registered after the child's end.
       class Reaper
-        # Statuses of children without a block.
+        # Maximum statuses kept for pids that have no block yet.
         STRAYS_LIMIT = 100
 
         def initialize
@@ -24,14 +25,14 @@ module Gyre
           @strays = {}
         end
 
-        attr_reader :adopts # whether this process hears of the ends of orphans
+        attr_reader :adopts # whether orphans become children of this process
 
         def adopt_orphans = @adopts = Orphans.adopt
 
-        # Yields the status once, now or later.
+        # Yields the child's status once: now if the child has ended, otherwise at its end.
         def watch(pid, &block)
           status = @strays.delete(pid)
-          status = nil if status && ProcessNumber.taken?(pid) # an earlier process with the same number
+          status = nil if status && ProcessNumber.taken?(pid) # of an earlier process with this pid
           status ? block.call(status) : @blocks[pid] = block
         end
 
@@ -66,9 +67,9 @@ module Gyre
         attr_reader :molds
         attr_reader :reaper # of every child of this process
         attr_reader :respawn # of all workers together
-        attr_reader :ended # counts of workers that have ended (see {Metrics.add})
+        attr_reader :ended # summed counters of ended workers (see {Metrics.add})
 
-        # `heed` gets `message(member, name, value)` and `member_ended(member, status)`.
+        # Calls `heed.message(member, name, value)` and `heed.member_ended(member, status)`.
         def initialize(log, heed)
           @log = log
           @heed = heed
@@ -78,14 +79,14 @@ module Gyre
           @respawn = Respawn.new
         end
 
-        # Takes a former program's {#to_h}.
+        # Restores the members from a former program's {#to_h}.
         def restore(former)
           @ended = former["ended"]
           members = former.fetch("members").map { |kept| Member.restore(kept) }
           @molds, @workers = members.partition { |member| member.role == :mold }
         end
 
-        # Runs in the supervisor's loop.
+        # Called on the supervisor's loop.
         def start(task)
           @task = task
           @reaper.adopt_orphans
@@ -106,7 +107,7 @@ module Gyre
           listen_to(member)
         end
 
-        # Records a forked worker's pid. Raises LinkError for anything else.
+        # Records a forked worker's pid. Raises LinkError if `pid` is not a pid.
         def forked(worker, pid)
           return if worker.nil? || worker.pid
           raise LinkError, "#{pid.inspect[0, 80]} instead of a process" unless pid.is_a?(Integer) && pid.positive?
@@ -125,7 +126,8 @@ module Gyre
           true
         end
 
-        # Returns snapshots by unique names: "2", "2 (leaving)", "2 (leaving, 2)".
+        # Returns the workers' snapshots by unique names, such as "2", "2 (leaving)" and "2
+        # (leaving, 2)".
         def snapshots
           @workers.select(&:snapshot).each_with_object({}) do |worker, all|
             names = (1..).lazy.map { |nth| name_of(worker, nth) }
@@ -133,12 +135,13 @@ module Gyre
           end
         end
 
-        # Links to keep when this process runs another program.
+        # Sockets of links that stay open when this process executes another program.
         def sockets = all.select(&:pid).reject { |member| member.link.closed? }.map { |member| member.link.socket }
 
         def to_h = { ended: @ended, members: all.select(&:pid).map(&:to_h) }
 
-        # Passes a worker's broadcast to all others; a hanging worker delays none.
+        # Passes a worker's broadcast to all other workers. A hanging worker does not delay the
+        # others.
         def pass_on(from, broadcast)
           line = Link.line(broadcast: broadcast)
           workers.each { |worker| worker.outbox.offer(line) unless worker.equal?(from) }
@@ -151,7 +154,7 @@ module Gyre
           notes.empty? ? worker.index.to_s : "#{worker.index} (#{notes.join(", ")})"
         end
 
-        # Passes messages that came before the end first, as they may name its reason.
+        # Passes a process's last messages, which may name the reason of its end, before its status.
         def watch(member)
           @reaper.watch(member.pid) do |status|
             take_rest(member)
@@ -164,7 +167,7 @@ module Gyre
             @heed.message(member, *message.first)
           end
         rescue LinkError
-          nil # cut by the end
+          nil # the end cut a message off
         end
 
         def listen_to(member)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The molds of a cluster: decides which load of the app's code is current. Ends no process.
+# Keeps a cluster's molds and decides which load of the app's code is current. Ends no process.
 #
 #   loading ─ "ready" ─► current ─ the next one is ready ─► former ─ a worker of the next serves ─► dropped
 #      └ it fails: dropped   ▲                                 │
@@ -19,7 +19,7 @@ module Gyre
         attr_reader :number # of the load that is current, from 1
         attr_reader :respawn # before another mold takes a dead one's place
 
-        # `spawn` starts a mold and returns the {Link} to it and its pid.
+        # `spawn` starts a mold and returns its {Link} and pid.
         def initialize(crew, spawn)
           @crew = crew
           @spawn = spawn
@@ -56,7 +56,7 @@ module Gyre
           @loading = nil if mold.equal?(@loading)
         end
 
-        # Returns the replaced mold.
+        # Makes the former mold current again. Returns the mold that it replaces.
         def roll_back
           broken = @current
           @current = @former

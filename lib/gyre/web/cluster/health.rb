@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Limits of processes: signs of life, time to end, memory. Only decides; the supervisor acts.
+# Checks the limits of a cluster's processes: silence, time to start and to end, memory. Only
+# decides; the supervisor acts.
 
 require "gyre/web/cluster/respawn"
 require "gyre/web/cluster/member"
@@ -11,8 +12,8 @@ module Gyre
       class Health
         LAST_WORDS_S = 1
 
-        # Seconds without a sign of life; seconds to become ready (also for a mold's load or fork);
-        # resident bytes.
+        # `worker_timeout`: seconds without a sign of life; `worker_boot_timeout`: seconds to become
+        # ready, and for a mold to load or fork; `worker_memory_limit`: resident bytes.
         def initialize(worker_timeout: 60, worker_boot_timeout: 60, worker_memory_limit: nil)
           @worker_timeout_s = worker_timeout
           @worker_boot_timeout_s = worker_boot_timeout
@@ -20,15 +21,15 @@ module Gyre
           @growth = Respawn.new
         end
 
-        # Extends the limits after the supervisor's own pause.
+        # Extends the members' limits by the time in which the supervisor itself did not run.
         def excuse(members, now, tick_s)
           late_s = @ticked_s ? now - @ticked_s - tick_s : 0
           @ticked_s = now
           members.each { |member| member.heard_s += late_s } if late_s > tick_s
         end
 
-        # Returns the reason to replace a worker. Delays the next, or a limit too small for new
-        # workers would replace them endlessly.
+        # Returns the reason to replace a worker, for the log. Delays the next replacement, because
+        # new workers exceed a limit that is too small as well.
         def outgrown(why, lived_s, now)
           later = @growth.died(lived_s, now)
           young = "; the limit is too small for this app: it has been there for #{lived_s.round} s" if lived_s < Respawn::SOUND_S
@@ -37,10 +38,10 @@ module Gyre
 
         def may_replace?(now) = @growth.over?(now)
 
-        # Returns :kill, :replace or :ask (for tasks), and the reason; nil if all is well.
+        # Returns :kill, :replace or :ask (to print tasks) with the reason; nil if all is well.
         def check(member, now)
           return [:kill, "does not end"] if member.leave_until_s && now > member.leave_until_s
-          return if member.pid.nil? # its mold is timed
+          return if member.pid.nil? # the mold's time to fork is limited
 
           what, since_s = awaited(member)
           return [:kill, "did not #{what} within #{@worker_boot_timeout_s} s"] if since_s && now - since_s > @worker_boot_timeout_s
@@ -55,7 +56,8 @@ module Gyre
 
         private
 
-        # Returns what it must do within the time, and since when.
+        # Returns what the member must do within worker_boot_timeout, and since when; nil if
+        # nothing.
         def awaited(member)
           return ["load the app", member.started_s] if member.phase == :loading
           return ["fork a worker", member.owes_since_s] if member.role == :mold

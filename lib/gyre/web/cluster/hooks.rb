@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The configuration file's blocks for events of a worker's life, for mold and workers. Their
-# exceptions reach the caller.
+# Calls the configuration file's blocks at events of a worker's life. Used by the mold and by
+# workers. Passes on the blocks' exceptions.
 
 require "gyre/settings"
 require "gyre/web/traces"
@@ -25,7 +25,8 @@ module Gyre
           @blocks = settings.slice(*ROWS.map(&:name))
         end
 
-        # Calls the blocks in order, with the worker's number (from 1) or nothing.
+        # Calls the event's blocks in order. Blocks with a parameter get the worker's number (from
+        # 1).
         def call(name, index)
           @blocks.fetch(name, []).each { |block| block.arity.zero? ? block.call : block.call(index) }
         rescue StandardError, ScriptError => error

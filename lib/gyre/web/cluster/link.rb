@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One end of a socket pair between processes of a cluster. A message is a Hash in a line of JSON and
-# may carry a descriptor. Works with and without a scheduler.
+# One end of a socket pair between two processes of a cluster. A message is a Hash in a line of JSON
+# and may carry a descriptor. Works with and without a scheduler.
 
 require "json"
 require "socket"
@@ -11,40 +11,42 @@ require "gyre/task"
 module Gyre
   module Web
     module Cluster
-      # The other end closed early, or sent no message.
+      # The other process closed its end early, or sent bytes that are not a message.
       class LinkError < Error; end
 
       class Link
-        # A busy worker's snapshot has kilobytes, a broadcast up to 16 MB.
+        # Maximum bytes of a message. (A worker's snapshot has kilobytes, a broadcast up to 16 MB.)
         MESSAGE_BYTES_LIMIT = 17 << 20
         CHUNK_BYTES = 65_536
 
         def self.pair = UNIXSocket.pair(:STREAM).map { |socket| new(socket) }
 
-        # A link to a silent process.
+        # Returns a closed link, for a restored member whose own link had ended.
         def self.ended = pair.each(&:close).first
 
         attr_reader :tasks # that receive and send
         attr_reader :socket
         attr_reader :input # bytes of an incomplete message
 
-        # `input`: a former process's unparsed bytes; `output`: its unsent ones.
+        # `input`: bytes that a former program has received but not parsed; `output`: bytes that it
+        # has not sent.
         def initialize(socket, input: +"", output: "")
           @socket = socket.is_a?(Integer) ? UNIXSocket.for_fd(socket) : socket
           @socket.close_on_exec = true
           @input = input.b
-          @seen = 0 # bytes of it without a line end
+          @seen = 0 # bytes of the input known to have no line end
           @output = [[output.b, nil]]
           @descriptors = []
           @tasks = []
         end
 
-        # The receiver gets a duplicate of `io`. Raises LinkError if the other process ended.
+        # Sends a message, with a duplicate of `io` if given. Raises LinkError if the other process
+        # has ended.
         def send(message, io = nil) = write(Link.line(message), io)
 
         def self.line(message) = "#{JSON.generate(message)}\n"
 
-        # Sends whole lines after waiting ones. Several fibers may call it.
+        # Sends whole lines after those already queued. Several fibers may call it.
         def write(lines, io = nil)
           @output << [lines.b, io]
           flush
@@ -52,8 +54,9 @@ module Gyre
           raise LinkError, "send #{lines[0, 20]}: #{error.message}"
         end
 
-        # Writes what a former process left, then an outbox's texts as they come, or the block's
-        # lines of them. Ends with the link, whose reader learns of that.
+        # Sends the former program's unsent bytes, then each text of the outbox as it comes. A block
+        # makes a line of each text. Returns silently when the link fails, because the fiber that
+        # receives notices it.
         def carry(outbox, &line)
           write("")
           write((line ? outbox.take.map(&line) : outbox.take).join) while true
@@ -61,18 +64,18 @@ module Gyre
           nil
         end
 
-        # Bytes about to be sent by other fibers.
+        # Returns the queued bytes that are not sent yet.
         def output = @output.map(&:first).join
 
-        # Waits for a message; nil if the other process ended or closed the link. Without `wait` nil
-        # also if none has come. Raises LinkError for malformed bytes.
+        # Waits for a message and returns it; nil if the other process ended or closed the link. If
+        # `wait` is false, returns nil instead of waiting. Raises LinkError for malformed bytes.
         def receive(wait: true)
           until (line_end = @input.index("\n", @seen))
             @seen = @input.bytesize
             chunk = read(wait) or return
             @input << chunk
             raise LinkError, "a message of more than #{MESSAGE_BYTES_LIMIT} bytes" if @input.bytesize > MESSAGE_BYTES_LIMIT
-            Task.current?&.yield if wait # a process that sends endlessly holds up no others
+            Task.current?&.yield if wait # a process that sends endlessly does not delay others
           end
           @seen = 0
           message = JSON.parse(@input.slice!(0..line_end).force_encoding(Encoding::UTF_8))
@@ -81,7 +84,7 @@ module Gyre
           raise LinkError, error.message
         end
 
-        # Returns the last message's descriptor; raises LinkError without one.
+        # Returns the descriptor of a received message; raises LinkError if there is none.
         def take_socket = @descriptors.shift || raise(LinkError, "no descriptor came")
 
         def closed? = @socket.closed?
@@ -94,7 +97,7 @@ module Gyre
 
         private
 
-        # Meanwhile other fibers may add and send lines.
+        # Other fibers may add and send lines while this fiber waits.
         def flush
           until @output.empty?
             bytes, io = @output.first

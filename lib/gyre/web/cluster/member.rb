@@ -5,7 +5,7 @@
 #   mold     :loading ─ "ready" ─► :ready ──────────────────────────► :leaving ─► (ended)
 #   worker   :booting ─ "ready" ─► :serving ─ TERM, replaced ───────► :leaving ─► (ended)
 #
-# A process with a closed link is about to end, or gets killed.
+# A process whose link is closed soon ends, or is killed.
 
 require "etc"
 require "gyre/clock"
@@ -17,9 +17,9 @@ module Gyre
     module Cluster
       class Member
         PAGE_BYTES = Etc.sysconf(Etc::SC_PAGESIZE)
-        # Seconds after a process's own limit, before KILL.
+        # Seconds between a process's own limit and KILL.
         GRACE_S = 5
-        # Kept by {#to_h}.
+        # Attributes that {#to_h} keeps.
         KEPT = %i[generation index pid phase started_s heard_s leave_until_s].freeze
         attr_reader :role # :mold or :worker
         attr_reader :index # a worker's number, from 1; 0 for a mold
@@ -28,11 +28,11 @@ module Gyre
         attr_reader :started_s # monotonic
         attr_reader :pid # nil until known
         attr_reader :owed # workers that a mold has not forked yet
-        attr_reader :owes_since_s # time of the last request to a mold, or response
+        attr_reader :owes_since_s # since when the mold owes the oldest of them
         attr_accessor :phase # see the state machine above
         attr_accessor :outbox # a worker's messages, sent by Crew's task
         attr_accessor :heard_s # when the last message came
-        attr_accessor :leave_until_s # when KILL ends it
+        attr_accessor :leave_until_s # when it is killed
         attr_accessor :trouble # why it could not begin, or is to be replaced
 
         def initialize(role, link, generation:, index: 0, pid: nil, phase: nil, started_s: Clock.now, heard_s: Clock.now,
@@ -49,14 +49,14 @@ module Gyre
           @owed = []
         end
 
-        # Asks a mold to fork a worker with the socket. Raises LinkError.
+        # Asks the mold to fork a worker, which gets the socket. Raises LinkError.
         def ask_fork(worker, socket)
           @link.send({ fork: worker.index, generation: worker.generation }, socket)
           @owed << worker
           @owes_since_s ||= Clock.now
         end
 
-        # Removes and returns the worker that the mold owed longest.
+        # Removes and returns the oldest of the workers that the mold was asked for.
         def answered = @owed.shift.tap { @owes_since_s = @owed.empty? ? nil : Clock.now }
 
         # Asks a worker to end after its requests.
@@ -74,7 +74,7 @@ module Gyre
           @outbox.push(Link.line(stop: "now"))
         end
 
-        # Ends a mold.
+        # Ends a mold by closing its link.
         def dismiss
           return if leaving?
 
@@ -83,10 +83,10 @@ module Gyre
           @link.close
         end
 
-        # False if the process has ended.
+        # Kills the process; false if it has ended.
         def kill = signal(:KILL) && (@leave_until_s = Clock.now + GRACE_S)
 
-        # Limits the time of an ending process.
+        # Sets when the ending process is killed, unless an earlier time is set.
         def expect_end = @leave_until_s = [@leave_until_s, Clock.now + GRACE_S].compact.min
 
         def forked(pid)
@@ -94,7 +94,7 @@ module Gyre
           @started_s = @heard_s = Clock.now
         end
 
-        # Takes a worker's Gyre::Web::Server#snapshot, or raises LinkError.
+        # Stores the worker's Gyre::Web::Server#snapshot. Raises LinkError if it is malformed.
         def report(snapshot)
           raise LinkError, "a snapshot that cannot be read" unless Metrics.readable?(snapshot)
 
@@ -108,15 +108,16 @@ module Gyre
 
         def serving? = @phase == :serving
 
-        # True before it serves or has loaded.
+        # True for a worker that does not serve yet, and for a mold that has not loaded the app.
         def beginning? = @phase == :booting || @phase == :loading
 
         def to_s = "#{@role == :mold ? "the mold" : "worker #{@index}"}#{" (process #{@pid})" if @pid}"
 
-        # False if the process has ended or its pid is unknown.
+        # Sends a signal; false if the process has ended or its pid is unknown.
         def signal(name) = !@pid.nil? && Member.signal(name, @pid)
 
-        # False if the process, or with a negative pid the group, has ended.
+        # Sends a signal to a process, or to a process group if `pid` is negative; false if it has
+        # ended.
         def self.signal(name, pid)
           Process.kill(name, pid)
           true
@@ -124,14 +125,14 @@ module Gyre
           false
         end
 
-        # Resident bytes, with shared memory; nil without /proc.
+        # Returns resident bytes, including shared memory; nil where /proc is missing.
         def resident_bytes
           File.read("/proc/#{@pid}/statm").split[1].to_i * PAGE_BYTES if @pid
         rescue SystemCallError
           nil
         end
 
-        # Describes an exit status; nil: unknown.
+        # Describes an exit status, which is nil if unknown.
         def self.end_of(status)
           return "has gone" unless status
           return "was ended by SIG#{Signal.signame(status.termsig)}" if status.signaled?
@@ -144,7 +145,7 @@ module Gyre
             input: [@link.input].pack("m0"), output: ["#{@link.output}#{@outbox}"].pack("m0") }
         end
 
-        # Restores a member, with its link if still open.
+        # Restores a member, with its link if that is still open.
         def self.restore(kept)
           input, output = kept.values_at("input", "output").map { |text| text.unpack1("m0") }
           link = kept["descriptor"] ? Link.new(kept["descriptor"], input: input, output: output) : Link.ended

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The process that loads the app and forks the workers. Executed by the supervisor, with a link
-# whose first message has the sockets. Has no scheduler and serves no request: a fork copies neither
-# loop nor connections. Ends with its link.
+# The process that loads the app and forks the workers. Executed by the supervisor, which describes
+# the inherited sockets in the link's first message. Has no scheduler and serves no request, so that
+# a fork copies neither a loop nor connections. Ends when its link ends.
 #
 #   supervisor ─ {fork: 2} + socket ─► mold ─ fork ─► a middle process ─ fork ─► worker 2
 #              ◄─ {forked: pid} ──────                 ends at once: the worker is the supervisor's child (Gyre::Orphans)
@@ -16,23 +16,24 @@ module Gyre
   module Web
     module Cluster
       class Mold
-        # "<descriptor of the link> <process of the supervisor>".
+        # Environment variable: "<descriptor of the link> <pid of the supervisor>".
         VARIABLE = "GYRE_MOLD"
-        # For the first process only.
+        # Variables for the supervisor alone, which the mold does not get.
         SUPERVISORS_OWN = %w[NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID LISTEN_FDS LISTEN_PID LISTEN_FDNAMES].to_h { |name| [name, nil] }.freeze
-        # From Ruby 3.4 on, a forked child may hang at its start
-        # (https://github.com/ruby/ruby/pull/13584).
+        # Maximum seconds until the middle process answers: from Ruby 3.4 on, a forked child may
+        # hang at its start (https://github.com/ruby/ruby/pull/13584).
         FORK_LIMIT_S = 10
         WORDS_BYTES = 1000
-        # A terminal or service manager sends these to all processes; only the supervisor acts.
-        # (Blocks, as programs of the app would inherit ignored signals.)
+        # Signals that a terminal or service manager sends to all processes; only the supervisor
+        # acts. Traps them with empty blocks, because programs that the app starts would inherit
+        # ignored signals.
         DEAF_TO = %w[INT TERM HUP QUIT USR1 USR2 TTIN TTOU].freeze
 
         # True if this process was started as a mold.
         def self.asked? = ENV.fetch(VARIABLE, "").split.last == Process.ppid.to_s
 
-        # Starts a mold by the command, with these sockets and secrets: others can read an
-        # environment. Returns the link to it and its pid.
+        # Executes the command as a mold. Sends sockets and secrets over the link, because other
+        # processes can read an environment. Returns the mold's link and pid.
         def self.spawn(command, sockets, environment: {}, secrets: nil, **options)
           near, far = Link.pair
           near.send({ listeners: sockets.to_a, secrets: secrets })
@@ -45,8 +46,9 @@ module Gyre
           near&.close unless pid
         end
 
-        # Runs the mold that the block makes of the link to the supervisor, sockets and secrets.
-        # Returns false after one of the errors, which the supervisor gets.
+        # Runs the mold that the block makes; the block gets the link to the supervisor, the sockets
+        # and the secrets. After one of the given errors, sends its message to the supervisor and
+        # returns false.
         def self.become(*errors)
           DEAF_TO.each { |name| trap(name) { } } # while the app loads
           link = Link.new(Integer(ENV.delete(VARIABLE).split.first))
@@ -59,7 +61,8 @@ module Gyre
           false
         end
 
-        # The block runs in a worker with number and link, and returns the exit status.
+        # The block runs in each worker process. It gets the worker's number and link, and returns
+        # the exit status.
         def initialize(link, hooks, &work)
           @link = link
           @hooks = hooks
@@ -68,8 +71,7 @@ module Gyre
 
         def run
           Process.setproctitle("gyre: mold") if defined?(Process.setproctitle)
-          # Leaves old objects without garbage: a worker's collector then writes to few shared
-          # pages.
+          # Collects garbage before any fork, so that workers' collectors write to few shared pages.
           Process.respond_to?(:warmup) ? Process.warmup : GC.start
           @link.send({ ready: true })
           while (message = @link.receive)
@@ -94,7 +96,8 @@ module Gyre
           socket&.close
         end
 
-        # Returns the worker's pid. Does not wait for the pipe's end, which the worker keeps open.
+        # Returns the worker's pid. Does not read to the pipe's end: a worker that hangs at its
+        # start keeps the pipe open.
         def fork_twice(index, socket)
           [$stdout, $stderr].each(&:flush)
           reader, writer = Loop::WakeupPipe.open
@@ -108,7 +111,7 @@ module Gyre
           reader&.close
         end
 
-        # Runs in the middle process, without at_exit blocks of the app.
+        # Runs in the middle process. Calls exit!, which runs no at_exit block of the app.
         def fork_worker(index, socket, reader, writer)
           reader.close
           worker = fork { become_worker(index, socket, writer) }

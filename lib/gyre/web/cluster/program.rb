@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A program beside the workers, such as a job queue: started when workers serve, restarted after its
-# end and with new code. Its own process group keeps the terminal's signals away.
+# A program that runs beside the workers, such as a job queue. Starts it when all workers serve, and
+# again after its end and after a restart with new code. Its process group is its own, so that the
+# terminal's signals do not reach it.
 #
 #   absent ─ supply ─► running ─ renew, stop: TERM ─► leaving ─ the time is over: KILL ─► absent
 #     ▲                   │ it ends: respawn                                                │
@@ -16,7 +17,7 @@ module Gyre
   module Web
     module Cluster
       class Program
-        # Returns the name of a missing program.
+        # Returns the program's name if the program is missing, otherwise nil.
         def self.missing(command)
           word = Shellwords.split(command).first
           places = word.include?("/") ? [word] : ENV["PATH"].to_s.split(File::PATH_SEPARATOR).map { |folder| File.join(folder, word) }
@@ -26,8 +27,8 @@ module Gyre
         attr_reader :command
         attr_reader :pid
 
-        # The block starts it as a process group's leader and returns its pid; `shutdown_timeout`:
-        # seconds after TERM.
+        # The block starts the program as a process group's leader and returns its pid.
+        # `shutdown_timeout`: seconds for the program to end after TERM.
         def initialize(command, log:, reaper:, shutdown_timeout:, &spawn)
           @command = command
           @log = log
@@ -37,7 +38,8 @@ module Gyre
           @respawn = Respawn.new
         end
 
-        # Takes over a former program's process; `wanted: false`: to be ended.
+        # Takes over the process described by a former supervisor's {#to_h}; if `wanted` is false,
+        # {#supply} ends it.
         def restore(kept, wanted: true)
           @pid, @started_s, @leave_until_s = kept.values_at("pid", "started_s", "leave_until_s")
           @stopped = !wanted
@@ -48,7 +50,7 @@ module Gyre
           @reaper.watch(@pid) { |status| ended(status) } if @pid
         end
 
-        # Starts or ends the program, as wanted.
+        # Starts the program if it does not run; ends it if it is not wanted.
         def supply
           return leave(@shutdown_timeout_s) if @stopped
           return if @pid || !@respawn.over?(Clock.now)
@@ -67,7 +69,7 @@ module Gyre
           leave(@shutdown_timeout_s)
         end
 
-        # Ends the program for good; `now`: with a short limit.
+        # Ends the program for good. `now` leaves it only Member::GRACE_S to end.
         def stop(now: false)
           @stopped = true
           leave(now ? 0 : @shutdown_timeout_s)

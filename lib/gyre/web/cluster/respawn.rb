@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# Delays the replacement of dead processes: none at first, then more after each early death. Uses no
-# clock.
+# Delays the replacement of dead processes. A first death causes no delay; each further early death
+# causes a longer one. Uses no clock.
 
 require "gyre/net/backoff"
 
 module Gyre
   module Web
     module Cluster
-      # One for all workers, as a fault kills each of them early; another for the mold.
+      # All workers share one Respawn, because a fault of the app kills each of them early.
       class Respawn
-        # Seconds after which a process counts as sound.
+        # Minimum lifetime in seconds of a process whose death is not early.
         SOUND_S = 10
         PAUSES_S = [0.5, 30].freeze
 
@@ -19,7 +19,7 @@ module Gyre
           reset
         end
 
-        # Returns seconds until the next start.
+        # Records a death. Returns the seconds until the next start.
         def died(lived_s, now)
           forgive if lived_s >= SOUND_S
           delay = @young ? @backoff.failed : 0
@@ -30,7 +30,7 @@ module Gyre
 
         def over?(now) = now >= @at
 
-        # Treats the next death as the first.
+        # Makes the next death count as a first one.
         def reset
           forgive
           @at = 0

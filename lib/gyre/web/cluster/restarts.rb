@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One restart at a time: the current one, the last one's result, the next request. For the
-# supervisor.
+# Keeps the supervisor's restarts, one at a time: the current restart, the last result, the next
+# request.
 
 require "gyre/sync/promise"
 
@@ -11,11 +11,11 @@ module Gyre
       class Restarts
         # A restart after the current one.
         Waiting = Struct.new(:kind, :promise, :block)
-        # Unwanted ends of workers with new code, after which a restart fails.
+        # Number of unexpected ends of workers with new code at which a restart fails.
         DEATHS_LIMIT = 3
 
         attr_reader :last # the last restart: kind:, state: (:running, :done, :failed), error:
-        attr_accessor :target # which load of the code it is to bring
+        attr_accessor :target # number of the load that it brings
 
         # The block runs after each restart.
         def initialize(log, &over)
@@ -25,7 +25,7 @@ module Gyre
 
         def running? = !@promise.nil?
 
-        # The Promise has nil or a failure's reason.
+        # Returns a Promise of nil, or of the reason if the restart fails.
         def begin(kind, promise = Promise.new)
           @last = { kind: kind, state: :running, error: nil }
           @target = nil
@@ -33,9 +33,9 @@ module Gyre
           @promise = promise
         end
 
-        # All requests during a restart share one further restart, as the current one may have read
-        # the code already. A hot restart includes a rolling one.
-        # `block` begins it.
+        # Remembers one further restart for all requests during the current restart, which may have
+        # read the code already. A remembered hot restart stays, because it includes a rolling one.
+        # `block` begins the further restart.
         def remember(kind, block)
           @log.info("#{kind.to_s.capitalize} restart: it begins when the present one is over")
           promise = @waiting ? @waiting.promise : Promise.new
@@ -49,7 +49,8 @@ module Gyre
           @waiting.tap { @waiting = nil }
         end
 
-        # A worker has ended unwanted; `generation`: the load of its code.
+        # Counts a worker's unexpected end. `generation`: which load of the app's code the worker
+        # ran.
         def worker_died(generation, reason)
           return unless running? && generation == @target
 
@@ -57,7 +58,7 @@ module Gyre
           finish("workers with the new code end, and the others keep that of before: #{reason}") if @deaths == DEATHS_LIMIT
         end
 
-        # `error`: a failure's reason.
+        # Ends the current restart. `error`: the reason if it failed.
         def finish(error = nil)
           return unless running?
 
@@ -69,7 +70,7 @@ module Gyre
           promise.resolve(error)
         end
 
-        # Ends the current restart and the pending one.
+        # Fails the current restart and the remembered one.
         def give_up(reason)
           finish(reason)
           take_waiting&.promise&.resolve(reason)

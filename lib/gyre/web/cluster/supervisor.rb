@@ -4,7 +4,8 @@
 # Starts a *mold* (Gyre::Web::Cluster::Mold), which forks the *workers*; replaces, restarts and ends
 # processes. Made by Gyre::CLI::Serve; signals and `gyre ctl` call its public methods on its loop.
 #
-# Each event ends with `reconcile`, until each number has a worker of the current mold.
+# Each event ends with `reconcile`, which takes the next step until each number has a worker of the
+# current mold.
 #
 #   rolling restart    a new mold loads the present code ─ it fails: nothing changes
 #                      └ ready: for each worker: fork a successor ─ it serves: TERM to the worker ─ it has left: next
@@ -21,7 +22,7 @@ require "gyre/web/cluster/restarts"
 module Gyre
   module Web
     module Cluster
-      # Crew has the processes, Generations the current load, Restarts the restarts.
+      # Keeps the processes in Crew, the molds in Generations and the restarts in Restarts.
       #
       #   :starting ─ all workers serve ─► :serving ─ stop ─► :stopping ─ stop again ─► :stopping_now
       #       └ the app does not load, a worker dies ──────────────────────────────────────►┘
@@ -34,8 +35,8 @@ module Gyre
         attr_reader :restarts
         attr_reader :programs # run beside the workers
 
-        # `spawn`: see Generations; `former`: a former program's {#to_h}; `ready` is called when all
-        # workers serve, `restarted` after each restart; `limits`: see Health.
+        # `spawn`: see Generations. `former`: a former program's {#to_h}, or nil. Calls `ready` when
+        # all workers serve, and `restarted` after each restart. `limits`: see Health.
         def initialize(count:, listeners:, spawn:, log:, shutdown_timeout: 30, former: nil, ready: nil, restarted: nil, beside: [],
                        spawn_program: nil, **limits)
           @count = count
@@ -55,8 +56,8 @@ module Gyre
 
         def workers = @crew.workers
 
-        # Serves until {#stop}; first yields in its loop. False if the app could not be loaded, or a
-        # worker was killed at the end.
+        # Runs until {#stop}; yields first, on its loop. Returns false if the server could not
+        # start, or if a worker was killed at the end.
         def run
           Gyre.run("supervisor") do |task|
             @over = Promise.new
@@ -72,12 +73,13 @@ module Gyre
           !@failed
         end
 
-        # Lets workers finish their requests, then ends. `now` or a second call ends them at once.
+        # Lets workers finish their requests, then ends. `now`, or a second call, ends the workers
+        # at once.
         def stop(now: false)
           now ||= @phase == :stopping
           return if @phase == :stopping_now
 
-          unless @failed # the reason for that is the message
+          unless @failed # {#failure} has the reason
             @log.info(now ? "Stopping at once" : "Stopping. Requests may finish within #{@shutdown_timeout_s} s; " \
                                                  "Ctrl-C again stops at once")
           end
@@ -92,8 +94,8 @@ module Gyre
 
         def stopping? = @phase == :stopping || @phase == :stopping_now
 
-        # Loads the app's code again and replaces the workers one by one. The Promise has nil or a
-        # failure's reason.
+        # Loads the app's code again and replaces the workers one by one. Returns a Promise of nil,
+        # or of the reason if the restart fails.
         def rolling_restart
           begin_restart(:rolling) do
             yield if block_given?
@@ -101,7 +103,7 @@ module Gyre
           end
         end
 
-        # Begins now, or after the current restart.
+        # Begins a restart now, or after the current restart.
         def begin_restart(kind, &block)
           return Restarts.refused("the server stops") if stopping?
           return @restarts.remember(kind, block) if @restarts.running?
@@ -109,7 +111,7 @@ module Gyre
           start_restart(@restarts.begin(kind), block)
         end
 
-        # Changes the number of workers, at least to one.
+        # Changes the number of workers by `difference`; at least one worker stays.
         def resize(difference)
           @count = [@count + difference, 1].max
           @log.info("#{@count} #{@count == 1 ? "worker" : "workers"} from now on")
@@ -124,16 +126,17 @@ module Gyre
           reconcile
         end
 
-        # True if a worker has recently shown life.
+        # True if a serving worker has sent a message within the last `within_s` seconds.
         def answering?(within_s) = workers.any? { |worker| worker.serving? && Clock.now - worker.heard_s < within_s }
 
-        # For Handover to a successor in this process.
+        # Returns the state for a successor in this process (Handover).
         def to_h
           { generation: @generations.number, current: @generations.current&.pid, count: @count, **@crew.to_h,
             programs: @programs.select(&:pid).map(&:to_h) }
         end
 
-        # Ends members that no next program could take over.
+        # Ends members that a successor cannot take over: molds that still load, workers without a
+        # pid.
         def settle
           @crew.molds.select(&:beginning?).each { |mold| dismiss(mold) }
           workers.select { |worker| worker.pid.nil? }.each { |worker| worker.link.close }
@@ -153,7 +156,7 @@ module Gyre
           reconcile
         end
 
-        # Called by Crew after a member's end; status nil: unknown.
+        # Called by Crew after a member's end; `status` is nil if unknown.
         def member_ended(member, status)
           return unless @crew.remove(member)
 
@@ -200,8 +203,8 @@ module Gyre
           @over.resolve if @crew.all.empty? && @programs.none?(&:pid)
         end
 
-        # Closes only this process's sockets, so that the last worker accepts waiting connections;
-        # Listener#close would admit new ones.
+        # Refuses new connections and closes this process's copies of the sockets. Workers keep
+        # theirs and accept connections that wait. Listener#close would end the refusal.
         def quit_listening
           @listeners.each do |listener|
             listener.refuse
@@ -222,7 +225,7 @@ module Gyre
           not_begun("the process that loads the code", error, @generations.respawn)
         end
 
-        # The system lacks processes, memory or descriptors.
+        # Delays the next try, because the system lacks processes, memory or descriptors.
         def not_begun(what, error, respawn)
           later = respawn.died(0, Clock.now)
           @log.error("#{what} cannot be started: #{error.message}; the next try is in #{[later, TICK_S].max} s")
@@ -234,7 +237,7 @@ module Gyre
           (1..@count).each { |index| fork_worker(index) if workers.none? { |worker| worker.index == index && !worker.leaving? } }
         end
 
-        # Replaces one at a time: at most one worker is missing or extra.
+        # Replaces one worker at a time, so that at most one is missing or extra.
         def replace_next
           now = Clock.now
           return if workers.any? { |worker| worker.beginning? || worker.leaving? } || !@crew.respawn.over?(now)
@@ -265,7 +268,7 @@ module Gyre
           mold.ask_fork(worker, far.socket)
           @crew.add(worker)
         rescue LinkError
-          near.close # the mold is about to be found dead
+          near.close # the mold has ended; its end is noticed soon
         rescue SystemCallError => error
           not_begun("worker #{index}", error, @crew.respawn)
         ensure
@@ -290,7 +293,7 @@ module Gyre
         end
 
         def serves(worker)
-          return worker.signal(:TERM) if worker.leaving? # it did not hear the first one
+          return worker.signal(:TERM) if worker.leaving? # it had no handler for the first TERM yet
 
           worker.phase = :serving
           dismiss(@generations.former) if @generations.on_trial?(worker)
@@ -321,7 +324,7 @@ module Gyre
           @log.error("#{reason}; the next try is in #{later} s")
         end
 
-        # Fails before any worker serves, so that its caller sees it.
+        # Ends a server that could not start, so that {#run} returns false.
         def fail_to_start(reason)
           @failed = true
           @failure = reason

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A worker: a fork of the mold that serves the app with a Gyre::Web::Server on shared sockets.
-# Reports to the supervisor once a second; ends when that is gone.
+# Reports to the supervisor once a second; ends when the supervisor has gone.
 #
 #   pid, ready, then snapshots, broadcasts         ─► supervisor
 #   TERM, HUP, QUIT; {stop: "now"}, broadcasts of others ◄─
@@ -17,7 +17,7 @@ module Gyre
       class Worker
         BEAT_S = 1
 
-        # The block makes the server of options, once.
+        # The block is called once and makes the Gyre::Web::Server from options.
         def initialize(index, link, hooks, log, &make)
           @index = index
           @link = link
@@ -43,8 +43,8 @@ module Gyre
 
         private
 
-        # TERM comes from a service manager and the supervisor: a second one has no effect. (The
-        # server handles QUIT.)
+        # TERM may come from a service manager and from the supervisor; the second one has no
+        # effect. (The server handles QUIT.)
         def handle_signals
           trap("TERM") { @server.stop }
           trap("HUP") { @server.reload }
@@ -71,7 +71,7 @@ module Gyre
           @server.stop
         end
 
-        # Workers of two versions may run during a hot restart.
+        # Logs errors only: during a hot restart another version of Gyre may have sent the message.
         def receive_broadcast(message)
           Broadcast::Relay.receive(message)
         rescue StandardError => error
@@ -88,7 +88,7 @@ module Gyre
         def tell(message)
           @link.send(message)
         rescue LinkError
-          nil # it has gone: the other task sees that
+          nil # the supervisor has gone; the receiving task notices it
         end
 
         # Reports a hook's error without raising it.

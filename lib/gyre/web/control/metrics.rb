@@ -1,18 +1,20 @@
 # frozen_string_literal: true
 
-# Snapshots as text for Prometheus (OpenMetrics 1.0), for Gyre::Web::ControlApp.
+# Formats snapshots as text for Prometheus (OpenMetrics 1.0). Called by Gyre::Web::ControlApp, and
+# by a supervisor to add the counts of ended workers.
 
 require "gyre/web/control/snapshot"
 
 module Gyre
   module Web
-    # gyre_ names are sums over workers; gyre_worker_ families have a label with the worker: no
-    # query adds a sum to its parts.
+    # A family gyre_… is a sum over all workers. A family gyre_worker_… has a sample for each
+    # worker. The names differ so that no query adds a sum to its parts.
     module Metrics
       TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-      # A family: name without prefix, :counter, :gauge or :histogram, unit, path in a snapshot,
-      # help; for a Hash, the label and its keys.
+      # A family of metrics: name without prefix, type (:counter, :gauge or :histogram), unit, path
+      # in a snapshot, help. If the value is a Hash, `label` names the label for its keys, and
+      # `keys` selects some of them.
       Family = Struct.new(:name, :type, :unit, :path, :help, :label, :keys) do
         def value(snapshot)
           found = snapshot.dig(*path)
@@ -80,11 +82,12 @@ module Gyre
         Family.new("report_age_seconds", :gauge, "seconds", ["report_age_s"],
           "How old the worker's figures are; of the sums, the oldest ones.")
       ].each(&:freeze).freeze
-      # Their total is the largest value of all workers.
+      # Families whose total is the largest value of a worker, not a sum.
       LARGEST = %w[uptime_seconds report_age_seconds tls_certificate_expiry_timestamp_seconds].freeze
 
       class << self
-        # `ended`: counts of ended workers, so that sums never fall.
+        # Returns the text. `ended`: counts of ended workers, which are added so that sums never
+        # fall.
         def text(snapshots, ended: nil)
           out = +""
           info(out, snapshots)
@@ -98,14 +101,14 @@ module Gyre
           out << "# EOF\n"
         end
 
-        # True for a valid snapshot: a broken worker must not hide the others' figures.
+        # True for a valid snapshot. (An invalid one would make {#text} fail for all workers.)
         def readable?(snapshot)
           snapshot.is_a?(Hash) && FAMILIES.all? { |family| fits?(family, family.value(snapshot)) }
         rescue TypeError, NoMethodError, ArgumentError
-          false # no Hash where one is expected
+          false # another type where a Hash is expected
         end
 
-        # Adds two snapshots' counts, for a supervisor that keeps those of ended workers.
+        # Adds the counts of two snapshots. A supervisor keeps the sum of all ended workers.
         def add(sum, snapshot)
           FAMILIES.reject { |family| family.type == :gauge }.each_with_object({}) do |family, both|
             values = [sum, snapshot].compact.filter_map { |each| family.value(each) }
@@ -140,7 +143,7 @@ module Gyre
           end
         end
 
-        # A gauge, as parsers of the older format refuse "info".
+        # Writes gauges, because parsers of the older format refuse the type "info".
         def info(out, snapshots)
           first = snapshots.each_value.first
           labels = { "version" => first ? first["version"] : VERSION, "ruby" => first ? first["ruby"] : RUBY_VERSION }

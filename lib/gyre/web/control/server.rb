@@ -14,13 +14,14 @@ module Gyre
       DEFAULT_PORT = 9394
       LIMITS = { connections_limit: 64, body_bytes_limit: 0, first_byte_timeout_s: 10, head_timeout_s: 10, write_timeout_s: 10 }.freeze
 
-      # Parses --metrics; without a host, this machine only. Raises ArgumentError.
+      # Parses an address of --metrics; if it has no host, only this machine can connect. Raises
+      # ArgumentError.
       def self.endpoint(address)
         address = address.sub(/\A:(?=\d+\z)/, "") if address.is_a?(String)
         Endpoint.parse(address, host: "127.0.0.1", port: DEFAULT_PORT)
       end
 
-      # `listeners` are open; `bind` names more addresses.
+      # `listeners`: open Listeners; `bind`: further addresses.
       def initialize(app, log:, bind: [], listeners: [])
         @app = app
         @endpoints = Array(bind).map { |address| self.class.endpoint(address) }
@@ -46,23 +47,22 @@ module Gyre
 
       def urls = @listeners.map(&:url)
 
-      # May be called again.
+      # Closes all sockets. May be called again.
       def close
         @http.close if @http
         @listeners.each(&:close)
       end
     end
 
-    # The Rack app for --metrics and the control socket: /metrics for Prometheus, /status for `gyre
-    # top`; on the control socket, which only its owner reaches, also commands of `gyre ctl`, as
-    # POSTs.
-    # Shows snapshots of a server or supervisor.
+    # The Rack app for --metrics and for the control socket. Responds to /metrics (Prometheus) and
+    # /status (`gyre top`) with snapshots of a server or supervisor. On the control socket, which
+    # only its owner can open, it also takes the commands of `gyre ctl` as POST requests.
     class ControlApp
       PAGES = %w[/metrics /status].freeze
 
-      # `source.snapshots`: Snapshots by worker; optional `source.ended`: counts of ended workers
-      # ({Metrics.add}). `status` returns a Hash. `commands` by path return nil, or why nothing was
-      # done.
+      # `source.snapshots` returns Snapshots by worker; `source.ended`, which is optional, returns
+      # counts of ended workers ({Metrics.add}). `status` returns a Hash. `commands`: callables by
+      # path, which return nil or the reason of a refusal.
       def initialize(source, status: method(:status), commands: {})
         @source = source
         @status = status

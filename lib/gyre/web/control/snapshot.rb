@@ -36,7 +36,7 @@ module Gyre
     #   slowest              up to {SLOWEST} running requests, the oldest first: method, path, seconds,
     #                        remote; without query strings, which may hold secrets
     module Snapshot
-      # Upper bounds of the histograms, in seconds.
+      # Upper bounds of the histograms' buckets, in seconds.
       BOUNDS_S = (HTTP.const_defined?(:NativeAcceptor) ? HTTP::NativeAcceptor.duration_bounds : []).freeze
       SLOWEST = 10
       PATH_BYTES_LIMIT = 200
@@ -87,7 +87,7 @@ module Gyre
             "remote" => text(env["REMOTE_ADDR"]) }
         end
 
-        # Converts to UTF-8; an app may put any object into its env.
+        # Converts a value to valid UTF-8, because an app may put any object into its env.
         def text(value) = value.to_s.dup.force_encoding(Encoding::UTF_8).scrub
       end
     end

@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# Limits running requests to Active Record's pool, unless requests_limit is set: more would wait for
-# a connection and fail after five seconds (ActiveRecord::ConnectionTimeoutError). Called by
-# Gyre::Web::Server before it listens, and once by the forking process to log the limit. Connects
-# nothing.
+# Limits running requests to the size of Active Record's pool, unless requests_limit is set. More
+# requests would wait for a connection and fail after five seconds
+# (ActiveRecord::ConnectionTimeoutError). Called by Gyre::Web::Server before it listens, and once by
+# the mold to log the limit. Opens no connection.
 
 module Gyre
   module Web
-    # Considers the smallest pool for writing.
+    # Uses the smallest of the pools for writing.
     module DatabasePool
       module_function
 
-      # Returns limits with requests_limit of the pool's size; `place`: the number's scope in the
-      # log.
+      # Returns limits whose requests_limit is the pool's size. `place` says in the log where it
+      # applies.
       def apply(limits, log, place: nil)
         pool = smallest or return limits
 
@@ -22,7 +22,7 @@ module Gyre
         limits.with(requests_limit: pool.size)
       end
 
-      # Returns nil without a bounded pool.
+      # Returns nil if no pool has a size.
       def smallest
         return unless defined?(::ActiveRecord::Base) && ::ActiveRecord::Base.respond_to?(:connection_handler)
 
@@ -32,7 +32,7 @@ module Gyre
       end
     end
 
-    # Makes Rails respond with 503, not 500, beyond --request-timeout, by
+    # Makes Rails respond with 503 instead of 500 when a request exceeds --request-timeout: adds to
     # `config.action_dispatch.rescue_responses`. Loads nothing.
     module RescueResponses
       NAME = "Gyre::HTTP::RequestTimeout"

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# Makes Rails reload code only while no request runs, as its own lock counts threads, which requests
-# share here. Installed by Isolation, in place of ActiveSupport::Dependencies::Interlock. Loads no
-# part of Rails.
+# Lets Rails reload code only while no request runs. Counts fibers, in place of
+# ActiveSupport::Dependencies::Interlock, which counts threads: here requests share a thread.
+# Installed by Isolation. Loads no part of Rails.
 
 module Gyre
   module Web
-    # Many requests may run, or one may unload. A request that waits to unload does not count, so
-    # that several take turns.
+    # Either many requests run, or one unloads. A request that waits to unload does not count as
+    # running, so that several can take turns.
     class Interlock
-      # Shared by a request's fibers; before Ruby 3.2 each counts alone.
+      # Fiber storage that a request's fibers inherit. Before Ruby 3.2 each fiber counts alone.
       KEY = :gyre_interlock
       STORAGE = Fiber.respond_to?(:[])
 
@@ -71,7 +71,7 @@ module Gyre
         end
       end
 
-      # Requests that wait to unload come first.
+      # Returns after all requests that wait to unload have unloaded.
       def done_unloading
         @lock.synchronize do
           key = self.key
@@ -102,7 +102,7 @@ module Gyre
       end
       alias permit_concurrent_loads loading
 
-      # For ActionDispatch::DebugLocks, which lists threads.
+      # Yields no threads to ActionDispatch::DebugLocks, which lists them.
       def raw_state = yield({})
 
       private

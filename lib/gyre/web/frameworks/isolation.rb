@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Sets Active Support's isolation level to :fiber: by thread, requests would share transactions,
-# I18n and current attributes. Called by Gyre::Web::Server before it listens. Loads nothing.
-# ThreadState handles other gems; ThreadVariables reports the rest.
+# Sets Active Support's isolation level to :fiber. At the level :thread, requests would share
+# transactions, I18n and current attributes. Called by Gyre::Web::Server before it listens. Loads
+# nothing. ThreadState handles other gems; ThreadVariables reports other thread variables.
 
 require "gyre/errors"
 require "gyre/web/frameworks/interlock"
@@ -13,7 +13,8 @@ module Gyre
     module Isolation
       module_function
 
-      # Raises StartError if the configuration says :thread, or Active Record supports nothing else.
+      # Raises StartError if the app configures :thread, or if its Active Record supports only
+      # threads.
       def apply(log)
         ThreadState.apply(log)
         return refuse_old unless defined?(::ActiveSupport::IsolatedExecutionState)
@@ -28,7 +29,7 @@ module Gyre
         log.info("Active Support's isolation level is :fiber now, for requests share a thread")
       end
 
-      # Rails' reloader waits for threads; here it must wait for fibers.
+      # Makes Rails' reloader wait for fibers instead of threads.
       def count_fibers
         dependencies = ::ActiveSupport::Dependencies if defined?(::ActiveSupport::Dependencies)
         return if !dependencies.respond_to?(:interlock=) || dependencies.interlock.is_a?(Interlock)
@@ -36,7 +37,7 @@ module Gyre
         dependencies.interlock = Interlock.new
       end
 
-      # The Rails application's configured level, or nil.
+      # Returns the level that the Rails application configures, or nil.
       def configured
         return unless defined?(::Rails.application) && ::Rails.application.respond_to?(:config)
 
@@ -44,7 +45,7 @@ module Gyre
         config.active_support.isolation_level if config.respond_to?(:active_support)
       end
 
-      # Releases connections lent by thread, which would never return.
+      # Releases connections that this thread has leased; they would never return to the pool.
       def release_connections
         return unless defined?(::ActiveRecord::Base) && ::ActiveRecord::Base.respond_to?(:connection_handler)
 

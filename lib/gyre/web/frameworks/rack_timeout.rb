@@ -1,16 +1,18 @@
 # frozen_string_literal: true
 
-# Makes the gem rack-timeout raise in the late request's fiber by the scheduler's timer; raising in
-# the thread would end the server. Called by Gyre::Web::Server before it listens. Loads nothing.
+# Makes the gem rack-timeout raise in the fiber of the late request, by the scheduler's timer. By
+# itself it raises in the thread, which would end the server. Called by Gyre::Web::Server before it
+# listens. Loads nothing.
 
 require "gyre/scheduler"
 
 module Gyre
   module Web
     module RackTimeout
-      # Replaces the gem's thread: raises by the scheduler's timeout.
+      # Takes the place of the thread in which the gem raises: stores the error for the scheduler's
+      # timeout.
       class Fault
-        # Calls `on_timeout` with an object to raise in; the gem chooses the error.
+        # `on_timeout`: the gem's callable, which gets this object as its thread and calls {#raise}.
         def initialize(on_timeout)
           @on_timeout = on_timeout
         end
@@ -26,7 +28,7 @@ module Gyre
 
       # Prepended to Rack::Timeout::Scheduler::Timeout.
       module ByFiber
-        # A limit of nil or 0 means none.
+        # Treats nil and 0 as no limit.
         def timeout(seconds, &block)
           scheduler = Fiber.current_scheduler
           return super if seconds.nil? || seconds.zero? || !scheduler.is_a?(Scheduler)

@@ -1,18 +1,19 @@
 # frozen_string_literal: true
 
-# Gems that keep request state by thread, which requests share: one would get another's transaction,
-# user or language. Corrects safe settings, reports others with a remedy; `gyre serve --check`
-# reports faults known by version. Called by Isolation. Loads no gem.
+# Finds gems that keep a request's state in its thread. Requests share a thread, so that a request
+# would get the transaction, user or language of another. Changes settings where that is safe, and
+# otherwise reports a remedy. Called by Isolation, and by `gyre serve --check` for faults that
+# depend on the version alone. Loads no gem.
 
 require "gyre/scheduler"
 require "set"
 
 module Gyre
   module Web
-    # Active Support has its own file (Isolation).
+    # Isolation handles Active Support.
     module ThreadState
-      # A gem, affected versions, a check of this process (nil: the version decides), effect,
-      # remedy.
+      # A gem, its affected versions, a check of this process (nil: the version alone decides), the
+      # effect and the remedy.
       Row = Struct.new(:name, :versions, :present, :effect, :remedy)
       HUB = "config.hub_isolation_level = :fiber"
 
@@ -40,7 +41,8 @@ module Gyre
         Row.new("bullet", ">= 8.0", -> { defined?(::Bullet) && ::Bullet.enable? }, "queries are counted for another request", 'gem "bullet", "< 8"')
       ].each(&:freeze).freeze
 
-      # Replaces I18n.config up to i18n 1.14.7; 1.15 does the same with Ruby 3.2.
+      # Replaces I18n.config of i18n up to 1.14.7. Version 1.15 itself does the same from Ruby 3.2
+      # on.
       module LocaleByFiber
         def config = Thread.current[:i18n_config] ||= ::I18n::Config.new
 
@@ -51,7 +53,7 @@ module Gyre
 
       module_function
 
-      # Reports once for a process and its children.
+      # Changes settings, and reports faults once for a process and its forks.
       def apply(log)
         separate_sequel(log)
         separate_i18n(log)
@@ -61,7 +63,7 @@ module Gyre
         found { |row| row.present.nil? || row.present.call }.each { |message| log.error(message) }
       end
 
-      # Faults of bundled gems that no setting corrects.
+      # Returns the faults of bundled gems that no setting corrects.
       def faults = found { |row| row.present.nil? }
 
       def found
@@ -95,10 +97,10 @@ module Gyre
       def by_thread?(variable) = defined?(::Concurrent::ThreadLocalVar) && variable.is_a?(::Concurrent::ThreadLocalVar)
     end
 
-    # Logs thread variables set in requests, which share a thread, each once and with its gem.
-    # Started by Gyre::Web::Server with the watchdog (in development).
+    # Logs each thread variable that a request sets, once and with the gem: requests share a thread.
+    # Started by Gyre::Web::Server together with the watchdog (in development).
     module ThreadVariables
-      # Sets variables for its callers, which are reported.
+      # A gem that sets variables for its callers; the callers are reported.
       LENDER = "concurrent-ruby"
       OWN = "#{File.expand_path("../../..", __dir__)}/"
 

@@ -1,46 +1,49 @@
 # frozen_string_literal: true
 
 # Takes a request's client, scheme, host and port from a trusted proxy's headers (--trusted-proxy),
-# and drops other peers' headers. Sets REMOTE_ADDR, rack.url_scheme, HTTP_HOST, SERVER_NAME,
+# and drops these headers of other peers. Sets REMOTE_ADDR, rack.url_scheme, HTTP_HOST, SERVER_NAME,
 # SERVER_PORT.
 
 require "ipaddr"
 
 module Gyre
   module Web
-    # Reads hops from right to left, as the peer added the last. The first address of no trusted
-    # proxy is the client; those left of it may be forged.
+    # Reads hops from right to left, because the peer added the last one. The first address that is
+    # not a trusted proxy's is the client's. Hops to the left of it may be forged.
     class TrustedProxies
       NAMED = {
         "private" => %w[10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 127.0.0.0/8 169.254.0.0/16 ::1/128 fc00::/7 fe80::/10],
         "loopback" => %w[127.0.0.0/8 ::1/128]
       }.freeze
-      # The proxies' headers; others are dropped, as a proxy passes on its client's.
+      # Headers that a proxy may write. Those not configured are dropped, because a proxy passes
+      # them on from its client.
       HEADERS = %w[x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded-port forwarded].freeze
-      # Every usual proxy writes these.
+      # Headers that every common proxy writes.
       USUAL = %w[x-forwarded-for x-forwarded-proto].freeze
       X_FORWARDED = %w[HTTP_X_FORWARDED_FOR HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PORT].freeze
-      # Further headers that frameworks trust.
+      # Further headers that frameworks trust; always dropped.
       ALIASES = %w[HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL HTTP_X_REAL_IP HTTP_CLIENT_IP].freeze
       HOPS_LIMIT = 50
-      # Of a longer header only the end counts.
+      # Maximum bytes of a header. A longer Forwarded is invalid; of the others only the end is
+      # read.
       LIST_BYTES_LIMIT = 4096
       KNOWN_LIMIT = 1000
       HOST = /\A(?<name>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?<port>\d{1,5}))?\z/.freeze
       # RFC 7239, section 4: name=token or name="quoted".
       PAIR = /\G\s*(?<name>[!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"(?<quoted>(?:[^"\\]|\\.)*)"|(?<token>[^\s;,"]*))\s*(?<end>[;,]|\z)/.freeze
 
-      # A proxy's statement: an address, and facts about the request.
+      # A proxy's entry: the address of its client, and facts about the request.
       Hop = Struct.new(:address, :scheme, :host, :port)
 
-      # Takes an address, a range (10.0.0.0/8) or a name of {NAMED}.
+      # Parses an address, a range (10.0.0.0/8) or a name in {NAMED}.
       def self.ranges(text)
         NAMED.fetch(text.to_s) { [text.to_s] }.map { |range| IPAddr.new(range) }
       rescue IPAddr::Error
         raise ArgumentError, "must be an address, a range like 10.0.0.0/8, private or loopback, not #{text.to_s[0, 80].inspect}"
       end
 
-      # Trusts a Unix socket's peer. Raises ArgumentError if `headers` mix both kinds.
+      # Always trusts a Unix socket's peer. Raises ArgumentError if `headers` has forwarded and
+      # others.
       def initialize(app, trusted, headers: USUAL)
         @app = app
         @ranges = Array(trusted).flat_map { |text| self.class.ranges(text) }
@@ -62,7 +65,7 @@ module Gyre
 
       private
 
-      # Returns hops, from the peer's entry to the client's.
+      # Returns the hops to believe, from the peer's entry to the client's.
       def hops(env)
         said = @standard ? forwarded(env["HTTP_FORWARDED"]) : x_forwarded(env)
         believed = []
@@ -79,16 +82,17 @@ module Gyre
         return [] if [addresses, schemes, hosts, ports].all?(&:empty?)
 
         count = [addresses.size, 1].max
-        # Lists may differ in length: a single entry is from the client's first proxy.
+        # Aligns shorter lists at the end; a missing entry is the first, of the client's first
+        # proxy.
         Array.new(count) { |index| Hop.new(addresses[index], *[schemes, hosts, ports].map { |list| list[index - count] || list.first }) }
       end
 
-      # Cutting may damage the first element, which is then invalid.
+      # Splits a header; if cut, it may begin with a damaged element.
       def list(text) = text ? ending(text).split(",", -1).last(HOPS_LIMIT).map(&:strip) : []
 
       def ending(text) = text.bytesize > LIST_BYTES_LIMIT ? text.byteslice(-LIST_BYTES_LIMIT..) : text
 
-      # Parses RFC 7239; elements left of an invalid one are unknown.
+      # Parses Forwarded (RFC 7239). Returns one unknown hop if any part is invalid.
       def forwarded(text)
         hops = [Hop.new]
         position = 0
@@ -110,7 +114,8 @@ module Gyre
         hops.last(HOPS_LIMIT)
       end
 
-      # Removes port and brackets; nil for "unknown", "_hidden" and invalid addresses.
+      # Returns the address without port and brackets; nil for "unknown", "_hidden" and invalid
+      # ones.
       def address(text)
         text = text.to_s.strip
         text = text[/\A\[([0-9A-Fa-f:.]+)\](?::\d+)?\z/, 1] || text[/\A(\d+\.\d+\.\d+\.\d+):\d+\z/, 1] || text
@@ -119,7 +124,7 @@ module Gyre
         nil
       end
 
-      # The client is the last hop; a hidden client's proxy stands for it.
+      # The client is the last hop; if its address is hidden, the nearest known proxy's is used.
       def believe(env, hops)
         client = hops.last
         known = hops.filter_map(&:address)
@@ -137,7 +142,7 @@ module Gyre
         scheme == "https" ? env["HTTPS"] = +"on" : env.delete("HTTPS")
       end
 
-      # The port is from its own header, the host, or the scheme.
+      # Takes the port from its own header, otherwise from the host, otherwise from the scheme.
       def set_host(env, client, scheme)
         match = HOST.match((client.host || env["HTTP_HOST"]).to_s) or return
         standard = scheme == "https" ? "443" : "80"
@@ -147,7 +152,7 @@ module Gyre
         env["HTTP_HOST"] = port == standard ? +match[:name] : "#{match[:name]}:#{port}"
       end
 
-      # Remembers addresses, as proxies are few.
+      # Caches results by address, because proxies are few.
       def trusted?(text)
         return true if text == "" # a Unix socket
 

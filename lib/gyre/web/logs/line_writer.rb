@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Writes lines in a thread: a stuck pipe, slow disk or network folder blocks neither loop nor
-# requests. Drops and counts lines beyond its limit. Used by the access log, and by the server's log
-# while its pipe is full.
+# Writes lines in a thread, so that a stuck pipe or slow disk blocks neither the loop nor requests.
+# Drops and counts lines beyond its limit. Used by the access log, and by the server's log while its
+# pipe is full.
 
 require "gyre/clock"
 
@@ -10,10 +10,11 @@ module Gyre
   module Web
     class LineWriter
       BYTES_LIMIT = 1024 * 1024
-      # Writes lines of this time together: a busy loop wakes the thread at most a hundred times a
+      # Seconds for which lines are gathered: a busy loop wakes the thread at most a hundred times a
       # second.
       GATHER_S = 0.01
-      # Beyond it the thread runs at once, ahead of a computing loop's time slice (0.1 s).
+      # Pending bytes at which the thread runs at once: {#add} gives up the rest of the loop's time
+      # slice (0.1 s).
       PASS_BYTES = 64 * 1024
       # Bytes that a writable pipe takes without waiting, in one piece (pipe(7)).
       PIPE_BYTES = 4096
@@ -23,8 +24,8 @@ module Gyre
 
       attr_reader :dropped
 
-      # The block gets whole lines and the number of lines dropped before; an exception ends the
-      # thread.
+      # The block gets whole lines and the number of lines dropped since its last call. An exception
+      # in the block ends the thread.
       def initialize(bytes_limit: BYTES_LIMIT, &write)
         @bytes_limit = bytes_limit
         @write = write
@@ -35,10 +36,10 @@ module Gyre
         @busy = @closed = false
       end
 
-      # Queues whole lines without waiting; false if dropped.
+      # Queues whole lines without waiting; false if they were dropped.
       def add(text)
         waiting = @lock.synchronize do
-          # A text beyond the limit is written alone.
+          # A text longer than the limit is accepted if no lines wait.
           if @closed || (!@lines.empty? && @lines.bytesize + text.bytesize > @bytes_limit)
             @dropped += text.count("\n")
             next
@@ -55,8 +56,8 @@ module Gyre
 
       def empty? = @lines.empty? && !@busy
 
-      # Writes pending lines and ends the thread. Returns the lines dropped since the block's last
-      # call.
+      # Writes pending lines and ends the thread. Returns the number of lines dropped since the
+      # block's last call.
       def close(limit_s = 1)
         thread = @lock.synchronize do
           @closed = true
@@ -73,7 +74,7 @@ module Gyre
 
       private
 
-      # Requires the lock. A forked child has the lines, but no thread.
+      # Wakes or starts the thread; a forked child has none. Requires the lock.
       def run
         return @change.broadcast if @thread&.alive?
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# An access log's file, reopened after rotation. Each write is one appending write(2): processes do
-# not mix lines. Used by AccessLog.
+# An access log's file, which can be reopened after a rotation. Appends a text by one write(2), so
+# that processes do not mix lines. Used by AccessLog.
 
 module Gyre
   module Web
@@ -18,10 +18,10 @@ module Gyre
         @lock = Mutex.new
       end
 
-      # On SystemCallError (a full disk) the rest is lost.
+      # Raises SystemCallError (for a full disk); the rest of the text is then lost.
       def write(text)
         @lock.synchronize do
-          text = "\n#{text}" if @torn # another process may have written behind the piece, and then it has its own line
+          text = "\n#{text}" if @torn # ends the piece of a line that an error has left
           written = 0
           written += @io.syswrite(written.zero? ? text : text.byteslice(written..-1)) while written < text.bytesize
           @torn = false
@@ -33,7 +33,7 @@ module Gyre
 
       def flush; end
 
-      # Keeps the old file if the new one does not open. Any thread may call it.
+      # Opens the file again; keeps the old one if that fails. Any thread may call it.
       def reopen
         fresh = open
         @lock.synchronize do

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 # Formats the access log's lines, by Apache's directives (mod_log_config) or as JSON. Escapes
-# clients' text, which must not forge a line or end a field.
+# clients' text, so that it cannot forge a line or end a field.
 
 require "json"
 
 module Gyre
   module Web
-    # A format with a compiled `line`: one interpolated String takes a third of a call per
-    # directive.
+    # Compiles a format into the method `line`: one interpolated String takes a third of the time of
+    # a call for each directive.
     class LogFormat
       # Names for --log-format; "none" writes nothing.
       NAMES = %w[none common combined json].freeze
@@ -18,7 +18,7 @@ module Gyre
       HEADERS = "gyre.response_headers"
 
       DIRECTIVE = /%>?(?:\{([^}]*)\})?(.)?/m.freeze
-      # Ruby code for directives' values.
+      # Ruby code for each directive's value.
       TEXTS = {
         "h" => "LogFormat.client(env)", "l" => "nil", "u" => 'env["REMOTE_USER"]', "t" => "time", "r" => "request(env)",
         "m" => 'env["REQUEST_METHOD"]', "U" => 'env["REQUEST_URI"]&.partition("?")&.first', "q" => "query(env)",
@@ -26,7 +26,7 @@ module Gyre
       }.freeze
       NUMBERS = { "s" => "status", "B" => "bytes", "b" => "(bytes unless bytes.zero?)", "D" => "(seconds * 1_000_000).round",
                   "P" => "Process.pid" }.freeze
-      # Values that need no escaping.
+      # Code for values that need no escaping.
       AS_THEY_ARE = { "l" => "-", "t" => "\#{time}", "r" => "\#{request(env)}" }.freeze
       NAMED = { "i" => "env[LogFormat.key(%s)]", "o" => "response_header(env, %s)", "e" => "env[%s]", "t" => "Time.now.strftime(%s)" }.freeze
       JSON_FIELDS = {
@@ -34,13 +34,13 @@ module Gyre
         "host" => 'env["HTTP_HOST"]', "target" => 'env["REQUEST_URI"]', "protocol" => TEXTS["H"], "status" => "status",
         "bytes" => "bytes", "duration_s" => "seconds.round(6)", "referer" => 'env["HTTP_REFERER"]', "user_agent" => 'env["HTTP_USER_AGENT"]'
       }.freeze
-      # Quote, backslash, control bytes, bytes beyond ASCII.
+      # Bytes to escape: quote, backslash, control bytes, bytes beyond ASCII.
       UNSAFE_ASCII = /["\\\x00-\x1f\x7f]/
       UNSAFE = /["\\\x00-\x1f\x7f-\xff]/n
 
       class << self
-        # Takes one of {NAMES}; directives (%h, %{User-Agent}i …); or "json:" and name=directive,
-        # separated by commas. Returns nil for "none". Raises ArgumentError.
+        # Takes one of {NAMES}, a text with directives (%h, %{User-Agent}i …), or "json:" followed
+        # by name=directive pairs with commas between. Returns nil for "none". Raises ArgumentError.
         def named(name)
           case name.to_s
           when "none"     then nil
@@ -54,14 +54,14 @@ module Gyre
           end
         end
 
-        # Returns the name, or raises ArgumentError.
+        # Returns the valid format, or raises ArgumentError.
         def check(name)
           text = NAMES.find { |each| each == name.to_s.downcase } || name.to_s
           named(text)
           text
         end
 
-        # Returns printable ASCII without a bare quote (\xHH); "-" for nil.
+        # Returns printable ASCII; quotes and all other bytes become \xHH, and nil becomes "-".
         def escape(text)
           text = text.to_s
           return "-" if text.empty?
@@ -70,8 +70,8 @@ module Gyre
           text.b.gsub(UNSAFE) { |byte| format("\\x%02X", byte.ord) }
         end
 
-        # Over a Unix socket the client is the last address in X-Forwarded-For, added by a local
-        # proxy; else "unix:" (as in nginx).
+        # Returns the client's address. Over a Unix socket it is the last one in X-Forwarded-For,
+        # which a local proxy adds, or "unix:" (as in nginx).
         def client(env)
           address = env["REMOTE_ADDR"]
           return address unless address == ""
@@ -80,7 +80,7 @@ module Gyre
           forwarded.empty? ? "unix:" : forwarded
         end
 
-        # A request header's key in env.
+        # Returns a request header's key in env.
         def key(name)
           key = name.upcase.tr("-", "_")
           %w[CONTENT_TYPE CONTENT_LENGTH].include?(key) ? key : "HTTP_#{key}"
@@ -131,25 +131,25 @@ module Gyre
         end
       end
 
-      # `code`: a Ruby expression over env, status, bytes, seconds.
+      # `code`: a Ruby expression that uses env, status, bytes and seconds.
       def initialize(code)
         @response_headers = code.include?("response_header(")
         @second = @time = nil
         singleton_class.class_eval("def line(env, status, bytes, seconds) = #{code}", __FILE__, __LINE__)
       end
 
-      # True if env needs {HEADERS}.
+      # True if the format reads {HEADERS} from env.
       def response_headers? = @response_headers
 
       private
 
-      # Also escapes spaces, which would end an unquoted field.
+      # Escapes, and replaces spaces, which would end an unquoted field.
       def bare(text)
         escaped = LogFormat.escape(text)
         escaped.include?(" ") ? escaped.tr(" ", "+") : escaped # tr makes its table and a String each time
       end
 
-      # Formats once a second, as it costs more than the rest.
+      # Formats the time once a second, because that costs more than the rest of a line.
       def time
         second = Process.clock_gettime(Process::CLOCK_REALTIME, :second)
         return @time if second == @second

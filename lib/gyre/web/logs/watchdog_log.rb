@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Logs requests that block others: a Gyre::Watchdog's reports with method, path and backtrace, at a
-# limited rate. Started by Gyre::Web::Server with the setting watchdog.
+# Logs requests that block others: the reports of a Gyre::Watchdog with method, path and backtrace,
+# at a limited rate. Started by Gyre::Web::Server if the setting watchdog is on.
 
 require "gyre/clock"
 require "gyre/inspection/watchdog"
@@ -9,13 +9,13 @@ require "gyre/inspection/watchdog"
 module Gyre
   module Web
     class WatchdogLog
-      # Seconds that a request may hold the loop; loading code in development exceeds
-      # Gyre::Watchdog's 0.1 s.
+      # Maximum seconds that a request may hold the loop without a report. Gyre::Watchdog's default
+      # of 0.1 s is too short for loading code in development.
       LIMIT_S = 0.5
-      # Seconds between two reports.
+      # Minimum seconds between two reports.
       PAUSE_S = 5
 
-      # Watches this thread's loop. Returns a Watchdog to stop, or nil if already watched.
+      # Watches this thread's loop. Returns the Watchdog, or nil if the loop already has one.
       def self.watch(log)
         Watchdog.start(limit_s: LIMIT_S, out: new(log)) unless Fiber.scheduler.watchdog
       end
@@ -25,7 +25,7 @@ module Gyre
         @next_s = @left_out = 0
       end
 
-      # Takes a report, in the watchdog's thread.
+      # Logs a report. Called in the watchdog's thread.
       def puts(text)
         return @left_out += 1 if Clock.now < @next_s
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Passes messages from signal handlers and threads to a server, in order, through a queue that a
-# task empties even while an earlier message is handled. A watch interrupts an app that blocks that
-# task by computing. Made by Lifetime.
+# Passes messages from signal handlers and threads to a server, in order. A task takes each message
+# from a queue even while an earlier one is handled. A watch interrupts an app that computes and so
+# blocks the task. Made by Lifetime.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -15,7 +15,7 @@ module Gyre
   module Web
     # Messages are Symbols.
     class Commands
-      # Seconds for the loop to respond.
+      # Maximum seconds that the loop may take to respond to a message.
       ANSWER_S = 1.0
 
       def initialize(answer_s: ANSWER_S)
@@ -30,17 +30,17 @@ module Gyre
       # Never waits; any thread and signal handler may call it.
       def post(message) = @posted.push(message)
 
-      # Takes messages in a child of the current task.
+      # Starts to take messages, in a child of the current task.
       def start = @task = Task.current.async("commands", transient: true) { @posted.each { |message| receive(message) } }
 
       def take = @taken.pop
 
-      # Checks after `patience_s` that messages are taken. Yields in its own thread :stuck (before
-      # it raises Gyre::Stop in the loop's thread), then :still if that did not help. Signal
-      # handlers may call it.
+      # Starts a thread that checks after `patience_s` whether messages are taken. If not, yields
+      # :stuck and raises Gyre::Stop in the loop's thread; if that does not help, yields :still.
+      # Signal handlers may call it.
       def watch(thread, patience_s, &block) = @watches << Thread.new { insist(thread, patience_s, block) }
 
-      # Ends all watches and the taking of messages.
+      # Ends all watches and the task.
       def stop
         @watches.each(&:kill).each(&:join)
       ensure
@@ -72,12 +72,12 @@ module Gyre
       end
     end
 
-    # Tells a terminal's end, at which the kernel sends HUP, from a request to open files again.
+    # Distinguishes two causes of HUP: the terminal has ended, or files are to be reopened.
     class Terminal
-      # The program's handler of HUP, "DEFAULT", or "IGNORE" under nohup.
+      # Returns HUP's handler: the program's own, "DEFAULT", or "IGNORE" under nohup.
       def self.handler = Signal.trap("HUP", "DEFAULT").tap { |former| Signal.trap("HUP", former || "SYSTEM_DEFAULT") }
 
-      # A process without a controlling terminal (setsid) does not hear of its end.
+      # A process that has no controlling terminal (setsid) gets no HUP when a terminal ends.
       def initialize
         @io = [$stdin, $stdout, $stderr].find { |io| io.respond_to?(:tty?) && io.tty? }
         File.open("/dev/tty").close
@@ -85,18 +85,18 @@ module Gyre
         @io = nil
       end
 
-      # Also for a closed one.
       def ended? = !@io.nil? && !@io.tty?
     end
 
-    # Prints the process's tasks, waits and places at QUIT, and INFO where available (Ctrl-T on BSD
-    # and macOS). Used by Gyre::Web::Server and a cluster's supervisor.
+    # Prints the process's tasks, with waits and backtraces, at QUIT, and at INFO where it exists
+    # (Ctrl-T on BSD and macOS). Used by Gyre::Web::Server and a cluster's supervisor.
     module TaskSignal
       NAMES = (%w[QUIT INFO] & Signal.list.keys).freeze
-      # A terminal signals each process, and the supervisor its workers again.
+      # Minimum seconds between two prints: a worker gets a signal from the terminal and from the
+      # supervisor.
       ONCE_IN_S = 1
 
-      # Calls `print` in a separate thread.
+      # Calls `print` in a separate thread at each signal.
       def self.handle(print: method(:print), &block)
         last = -ONCE_IN_S
         on_signal = lambda do |_name|
@@ -108,7 +108,7 @@ module Gyre
         Signals.handle(NAMES, on_signal, &block)
       end
 
-      # Prints by one write.
+      # Prints with a single write.
       def self.print(out = $stderr)
         text = StringIO.new
         text.puts "tasks of process #{Process.pid}:"
