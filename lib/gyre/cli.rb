@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The command `gyre`: runs a subcommand for exe/gyre. Reports mistakes in plain lines on standard
-# error. cli/ has shared parts: flags, values, pidfile, daemon, restart, listen errors.
+# The command `gyre`: runs a subcommand for exe/gyre. Reports mistakes as plain lines on standard
+# error. cli/ also has parts that subcommands share: flags, pidfile, restart, listen errors.
 
 require "gyre/errors"
 require "gyre/version"
@@ -14,12 +14,12 @@ module Gyre
     MISUSED = 2       # the command line makes no sense
     INTERRUPTED = 130 # INT before anything ran: 128 + 2, as shells have it
 
-    # More are useless, and some programs close every possible one.
+    # Maximum descriptors to ask for: more are useless, and some programs close every possible one.
     DESCRIPTORS_LIMIT = 1 << 20
 
-    # A subcommand's place and purpose.
+    # A subcommand, its file and its class.
     Entry = Struct.new(:name, :summary, :path, :constant) do
-      # Returns a Command, or a module with `start` that has subcommands.
+      # Returns a Command class, or a module whose `start` runs further subcommands.
       def load
         require path
         constant.split("::").reduce(CLI) { |scope, name| scope.const_get(name, false) }
@@ -35,7 +35,7 @@ module Gyre
       Entry.new("em", "Runs a program of EventMachine", "gyre/cli/em", "EM")
     ].freeze
 
-    # Names in other programs.
+    # Subcommands of other programs, with Gyre's.
     FOREIGN = %w[server start s up run rackup].to_h { |name| [name, "serve"] }.merge("logger" => "log").freeze
 
     HELP = <<~TEXT
@@ -52,8 +52,8 @@ module Gyre
         -v, --version  print Gyre's version, and what this build can do
     TEXT
 
-    # A subcommand: subclasses have `flags`, and `call`, which takes words without flags and returns
-    # the exit status.
+    # A subcommand. Subclasses define `flags`, and `call`, which takes the words that are not flags
+    # and returns the exit status.
     class Command
       def initialize(out: $stdout, err: $stderr, input: $stdin)
         @out = out
@@ -104,14 +104,14 @@ module Gyre
         INTERRUPTED
       end
 
-      # Reports an unknown subcommand; `foreign`: names in other programs.
+      # Reports an unknown subcommand. `foreign`: subcommands of other programs, with Gyre's.
       def unknown(program, name, known, err, foreign = {})
         require "gyre/settings"
         hint = foreign.key?(name) ? "did you mean #{foreign[name]}?" : Settings.nearest(name, known) || "known: #{known.join(", ")}."
         complain(err, program, "unknown command #{name}; #{hint} Run `#{program} --help`.", MISUSED)
       end
 
-      # Raises StartError without the extension or GYRE_BACKEND's backend.
+      # Raises StartError if the extension is missing, or the backend that GYRE_BACKEND names.
       def require_native(what)
         Loop.backend
         Loop.require_native(what)
@@ -121,7 +121,7 @@ module Gyre
         raise StartError, "GYRE_BACKEND: #{error.message}"
       end
 
-      # Each connection takes a descriptor; the usual soft limit is 1,024.
+      # Raises the soft limit, usually 1,024, because each connection takes a descriptor.
       def raise_descriptor_limit
         soft, hard = Process.getrlimit(:NOFILE)
         limit = [hard, DESCRIPTORS_LIMIT].min

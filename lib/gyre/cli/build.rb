@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The parts of this build and missing libraries, as found by extconf.rb, for `gyre --version`.
+# Lists the parts of this build and the libraries that extconf.rb did not find, for `gyre
+# --version`.
 
 require "rbconfig"
 require "gyre/http/h2"
@@ -12,7 +13,7 @@ require "gyre/websocket/compression"
 module Gyre
   module CLI
     module Build
-      # A part with its library's minimum version and Debian package.
+      # A part of the build, its library with the minimum version, and the library's Debian package.
       Part = Struct.new(:name, :library, :package, :present)
       PARTS = [
         Part.new("TLS", "OpenSSL 3.0", "libssl-dev", -> { TLS.available? }),

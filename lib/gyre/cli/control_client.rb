@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Asks a server over its control socket or --metrics address, for `gyre ctl` and `gyre top`. Rejects
-# slow, long and foreign answers.
+# Sends requests to a server's control socket or --metrics address, for `gyre ctl` and `gyre top`.
+# Rejects slow, long and foreign responses.
 
 require "json"
 require "gyre/clock"
@@ -10,19 +10,18 @@ require "gyre/net/endpoint"
 module Gyre
   module CLI
     class ControlClient
-      # The peer is not a Gyre server.
+      # The peer sent no valid response in time.
       class NoAnswer < StandardError; end
 
       STATUS_TIMEOUT_S = 5
       BYTES_LIMIT = 16 << 20
 
-      # `address` as for {Gyre::Endpoint.parse}; a path after the port is dropped. Raises
-      # ArgumentError.
+      # `address`: see {Gyre::Endpoint.parse}; drops a path after the port. Raises ArgumentError.
       def initialize(address)
         @endpoint = Endpoint.parse(address.sub(%r{\A(https?://[^/]*)/.*\z}, "\\1"), host: "127.0.0.1")
       end
 
-      # See Gyre::Web::ControlApp. Raises SystemCallError, NoAnswer.
+      # Returns /status of Gyre::Web::ControlApp. Raises SystemCallError or NoAnswer.
       def status
         head, body = request("GET", "/status", STATUS_TIMEOUT_S)
         raise NoAnswer, "it responds with #{head.lines.first.to_s.strip[0, 80].inspect}, not with a status" unless head.start_with?("HTTP/1.1 200 ")
@@ -31,8 +30,8 @@ module Gyre
         found["workers"].is_a?(Array) ? found : raise(NoAnswer, "its response is not a status")
       end
 
-      # Waits for the command's end. Returns nil, or the reason of a failure; false if the
-      # connection ended without an answer.
+      # Sends a command and waits for its end. Returns nil, or the reason of a failure; false if the
+      # connection ended without a response.
       def command(name)
         head, body = request("POST", "/#{name}", nil)
         return false if head.empty?

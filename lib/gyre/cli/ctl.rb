@@ -30,7 +30,7 @@ module Gyre
       TEXT
       COMMANDS = %w[status rolling-restart restart reload stop].freeze
       LOOK_S = 0.1
-      # Seconds without a server while it replaces its program.
+      # Maximum seconds that a server may not respond while it replaces its program.
       AWAY_S = 30
 
       def initialize(**streams)
@@ -97,7 +97,8 @@ module Gyre
         FAILED
       end
 
-      # Reconnects, as a replaced program closes the connection.
+      # Reconnects to ask for the restart's result, because the replaced program closed the
+      # connection.
       def outcome
         deadline = Clock.now + AWAY_S
         until (last = last_restart(deadline)) && last["state"] != "running"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre dns` and `gyre dns query`, done by cli/dns/.
+# Runs `gyre dns` and `gyre dns query`, whose code is in cli/dns/.
 
 require "gyre/cli"
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre em`: runs an EventMachine program on Gyre's loop, unchanged. Puts the drop-in's folder first
-# in the load path and gives RubyGems a gem eventmachine for dependencies.
+# `gyre em`: runs an unchanged EventMachine program on Gyre's loop. Puts the folder of Gyre's own
+# eventmachine first in the load path, and registers it as a gem for gems that depend on it.
 
 require "gyre/cli"
 
@@ -18,7 +18,7 @@ module Gyre
       DROP_IN = File.expand_path("../event_machine/features", __dir__)
 
       class << self
-        # Returns at the program's end, whose exceptions and exit are its own.
+        # Loads the program and returns at its end. Catches neither its exceptions nor its exit.
         def start(arguments, out: $stdout, err: $stderr, input: nil) # rubocop:disable Lint/UnusedMethodArgument
           program, *rest = arguments
           if program.nil? || %w[-h --help].include?(program)

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Flags of `gyre`'s commands: OptionParser with exact names only (alone it takes `-w 4` for
-# --write-timeout); refuses an unknown flag with the nearest one. Prints nothing and never exits.
+# Parses the flags of `gyre`'s commands: an OptionParser that takes exact names only (by itself it
+# takes `-w 4` for --write-timeout). Refuses an unknown flag and suggests the nearest one. Prints
+# nothing and never exits.
 
 require "optparse"
 require "gyre/errors"
@@ -9,7 +10,7 @@ require "gyre/settings"
 
 module Gyre
   module CLI
-    # A flag's duration.
+    # Checks a flag's duration.
     SECONDS = Settings.row(:seconds, :seconds, "a time")
 
     # A command's flags, with --help and --version.
@@ -17,8 +18,8 @@ module Gyre
     #   flags = Gyre::CLI::Flags.new("Usage: tool [options] FILE") { |on| on.on("-p", "--port PORT", "the port") { |port| … } }
     #   flags.read(["-p", "80", "app.rb"]) # => ["app.rb"]
     class Flags
-      # Overrides completion of abbreviations. (require_exact, before Ruby 3.2, refuses `--port=80`
-      # and fails without a long form.)
+      # Completes no abbreviations. (Before Ruby 3.2, require_exact refuses `--port=80` and fails
+      # for a flag that has no long form.)
       class Exact < OptionParser
         private
 
@@ -30,8 +31,8 @@ module Gyre
 
       attr_reader :asked # :help, :version or an argument of {#ask}: to be done instead of the command's work
 
-      # `hints`: other programs' flags with advice; `aliases`: hidden long flags; `dash`: flags that
-      # take a bare dash.
+      # `hints`: advice for other programs' flags; `aliases`: hidden names of long flags; `dash`:
+      # flags whose argument may be a bare dash.
       def initialize(banner, width: 29, columns: 80, hints: {}, aliases: {}, dash: [], help: ["--help"], footer: nil)
         @hints = hints
         @aliases = aliases
@@ -44,7 +45,8 @@ module Gyre
         separator(footer) if footer
       end
 
-      # Declares a flag like OptionParser#on; reports the block's ArgumentError with the flag.
+      # Declares a flag like OptionParser#on. Turns the block's ArgumentError into a UsageError with
+      # the flag.
       def on(*words, &block)
         name = (words.grep(/\A--/).first || words.first)[/\A[\w-]+/]
         @parser.on(*words) do |value|
@@ -54,8 +56,8 @@ module Gyre
         end
       end
 
-      # Declares a table's flags under its groups' headings. Stores values in the Hash; a block may
-      # change a value, or return nil for none.
+      # Declares a table's flags under the headings of its groups. Stores their values in the Hash
+      # `values`. A block may change a value, or return nil to drop it.
       def table(table, values)
         table.groups.each do |heading, rows|
           next unless heading
@@ -75,7 +77,7 @@ module Gyre
 
       def separator(text) = @parser.separator(text)
 
-      # Runs `what` instead of the command.
+      # Makes {#asked} return `what`, which then replaces the command.
       def ask(what) = @asked = what
 
       def read(arguments)
@@ -93,7 +95,7 @@ module Gyre
 
       private
 
-      # A flag without argument means true; a Boolean row also has --no-.
+      # Returns the arguments of {#on} for a row; a Boolean row also has a flag --no-….
       def words(row)
         flag = row.boolean? ? "--[no-]#{row.flag.delete_prefix("--")}" : [row.flag, row.argument].compact.join(" ")
         text = [row.text, ("(#{row.default_text})" if row.default_text)].compact.join(" ")
@@ -105,7 +107,8 @@ module Gyre
         raise UsageError, "#{broken.scrub("?").inspect} is not valid #{broken.encoding}, the encoding of this terminal (see `locale`): convert it"
       end
 
-      # Ruby 3.1's OptionParser takes no lone dash as optional argument.
+      # Attaches a lone dash to its flag: Ruby 3.1's OptionParser does not take it as optional
+      # argument.
       def attach_dashes(words)
         words.each_with_object([]) do |word, all|
           next all << word unless word == "-" && @dash.include?(all.last)
@@ -114,7 +117,7 @@ module Gyre
         end
       end
 
-      # `-port 80` would mean -p "ort".
+      # Refuses `-port 80`, which OptionParser would read as -p "ort".
       def refuse_single_dashes(arguments)
         before_end = arguments.take_while { |word| word != "--" }
         word = before_end.find { |each| each.match?(/\A-\w/) && names.include?("-#{each[/\A[^=]+/]}") }

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Explains errors of listening and opening files, with advice.
+# Explains the errors of a server that cannot listen or open a file, with advice.
 
 module Gyre
   module CLI
     module ListenErrors
       module_function
 
-      # `port`, `host`, `bind`: flags for another address.
+      # `port`, `host`, `bind`: flags that the advice names for choosing another address.
       def explain(error, port:, host:, bind: "--bind")
         tried = error.message[/ - (.*)\z/m, 1] or return error.message
         "#{tried}: #{error.class.new.message.downcase}#{advice(error, tried, port, host, bind)}"

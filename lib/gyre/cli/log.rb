@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log` with serve, send, tail, status, reopen, done by cli/log/.
+# Runs `gyre log` and its subcommands serve, send, tail, status and reopen; their code is in
+# cli/log/.
 
 require "gyre/cli"
 require "gyre/cli/flags"
@@ -8,7 +9,7 @@ require "gyre/cli/flags"
 module Gyre
   module CLI
     module Log
-      # The default is serve, for Analogger's command line.
+      # The default is serve, so that Analogger's command lines work.
       COMMANDS = %w[serve send tail status reopen].freeze
 
       def self.start(arguments, out: $stdout, err: $stderr, input: $stdin)

@@ -35,7 +35,7 @@ module Gyre
       # Returns the folder in the user's cache (XDG Base Directory Specification).
       def self.folder
         cache = ENV["XDG_CACHE_HOME"].to_s
-        cache = File.join(Dir.home, ".cache") unless cache.start_with?("/") # the specification ignores relative paths
+        cache = File.join(Dir.home, ".cache") unless cache.start_with?("/") # a relative one counts as none
         File.join(cache, "gyre", "tls")
       end
 

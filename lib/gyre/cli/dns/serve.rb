@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Runs a DNS server of a rules file and flags, here or in workers (Service). Gyre::DNS::Server
-# serves.
+# `gyre dns`: runs a Gyre::DNS::Server from a rules file and flags, in this process or in workers.
 
 require "gyre/cli/dns"
 require "gyre/cli/flags"
@@ -57,7 +56,7 @@ module Gyre
           refuse_words(words)
           raise UsageError, "nothing to answer: give --config, --zone or --upstream" unless @values.values_at(:config, :zone, :upstream).any?
 
-          require "gyre/loop" # takes longer to load than a mistake to report
+          require "gyre/loop" # loads slowly, so mistakes are reported first
           CLI.require_native("the DNS server")
           require "gyre/dns"
           return become_mold if Web::Cluster::Mold.asked?
@@ -70,8 +69,8 @@ module Gyre
 
         private
 
-        # Binds as root, before it gives up these rights. Only without workers it also reads rules
-        # and zones as root.
+        # Binds sockets before it gives up root's rights. If there are no workers, also reads rules
+        # and zones before.
         def serve(privileges)
           log = privileges.making(@values[:log]) { open_log }
           @sockets = explaining("--bind") { Gyre::DNS::Sockets.new(addresses, workers: @values[:workers] || 1) }
@@ -189,12 +188,12 @@ module Gyre
             @metrics.start
             sleep
           ensure
-            @metrics.close # before the loop ends, which would wait for it
+            @metrics.close # before the loop's end, which would wait for it
           end
         end
       end
 
-      # A running server with its log, for Gyre::Web::Cluster::Worker and Gyre::Web::ControlApp.
+      # Adapts a DNS server and its log to Gyre::Web::Cluster::Worker and Gyre::Web::ControlApp.
       class Service
         def initialize(server, log, err, worker: 0)
           @server = server
@@ -205,7 +204,7 @@ module Gyre
 
         def run(&block) = @server.run(@worker, &block)
 
-        # Called in signal handlers, too, which may take no lock.
+        # Stops in a thread, because a signal handler may call this and must not take a lock.
         def stop(**) = Thread.new { @server.stop }
 
         def reload = Thread.new { reload_now }

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The settings of `gyre log`: Analogger's YAML with further keys (SETTINGS), read before anything
-# starts, as keywords for Gyre::Log::Server. Reports all mistakes at once with lines; opens only its
-# file and the key's, and shows no secret.
+# Reads the configuration of `gyre log`, Analogger's YAML with further keys (SETTINGS), before
+# anything starts, and makes keywords for Gyre::Log::Server. Reports all mistakes together, with
+# their lines. Opens only the configuration's file and the key's file. Shows no secret.
 
 require "gyre/errors"
 require "gyre/cli/log/configuration/document"
@@ -17,7 +17,7 @@ module Gyre
       #   configuration = Gyre::CLI::Log::Configuration.load("log.yml")
       #   Gyre::Log::Server.new(**configuration.settings).run
       class Configuration
-        # Each line of the message is a mistake: file:line: key: remedy.
+        # The configuration has mistakes. Each line of the message is one: file:line: key: remedy.
         class Invalid < Error
           attr_reader :mistakes
 
@@ -28,7 +28,8 @@ module Gyre
         end
 
         MISSING = "must be keys with values, as in: port: 6766"
-        # Default destination of messages; a folder of that name gets a file.
+        # Default destination of messages. If there is a folder of this name, the file is in the
+        # folder.
         DEFAULT_LOG = "log"
         DEFAULT_LOG_IN_FOLDER = File.join("log", "default.log")
 
@@ -36,7 +37,7 @@ module Gyre
         attr_reader :notices # mistakes that do not stop the server
 
         class << self
-          # `places`: named files and folders must exist.
+          # `places`: also checks files and folders that settings name.
           def load(path, places: true)
             parse(File.read(path, encoding: Encoding::UTF_8), path, places: places)
           rescue SystemCallError => error
@@ -76,7 +77,8 @@ module Gyre
           freeze
         end
 
-        # In `over`, host or port replace bind, bind replaces both, key replaces key_file.
+        # Host or port in `over` replaces bind; bind replaces host and port; key or key_file
+        # replaces both keys.
         def merge(over)
           replaced = []
           replaced << :bind if over.key?(:host) || over.key?(:port)
@@ -90,7 +92,7 @@ module Gyre
           key.empty? ? self : merge(key: key)
         end
 
-        # For clients of Analogger and Gyre.
+        # Returns the addresses for clients of Analogger and Gyre.
         def addresses
           return values[:bind] if values[:bind]
 
@@ -99,7 +101,8 @@ module Gyre
           ["tcp://#{host}:#{port}"]
         end
 
-        # STDOUT without a named file, as in Analogger; ./log without a configuration.
+        # Returns the default destination. If none is set, it is STDOUT if there is a configuration
+        # (as in Analogger), otherwise ./log.
         def default_log
           values.fetch(:default_log) do
             next "STDOUT" if @path
@@ -108,7 +111,8 @@ module Gyre
           end
         end
 
-        # nil: clients need no key. Raises Invalid if the key's file is empty or unreadable.
+        # Returns the key; nil if clients need none. Raises Invalid if its file is empty or
+        # unreadable.
         def key
           return (values[:key] unless values[:key].to_s.empty?) unless values[:key_file]
 
@@ -133,16 +137,15 @@ module Gyre
 
         def all = SETTINGS.defaults.merge(values)
 
-        # General settings apply where an entry has none; top-level severities and culling are for
-        # services without a log.
+        # Settings at the top apply to each log that does not set them. Only levels and cull at the
+        # top are for services without a log.
         def log_settings(log) = { logfile: log[:type]&.upcase, **values.slice(:rotate, :format, :mode, :owner, :raw, :origin), **log }
 
-        # Reports settings that work, but perhaps not as intended, before values are read, as pairs
-        # of path and text.
+        # Finds settings that work, but perhaps not as intended. Returns pairs of path and text.
         module Notices
           module_function
 
-          # Removes Analogger's keys without effect.
+          # Returns notices. Removes Analogger's keys that have no effect.
           def take(values, document)
             logs = values["logs"].is_a?(Array) ? values["logs"].each_with_index.select { |log, _| log.is_a?(Hash) } : []
             notices = [*without_effect(values, "secret"), *key(values["key"], document.written("key")), *levels(values, "levels"), *services(logs)]

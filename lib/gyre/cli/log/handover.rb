@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Passes a log server's listening sockets to its successor in this process (USR2): descriptors stay
-# open across exec, the rest is JSON (Gyre::CLI::Successor). Gyre::Log::Server calls it on both
-# sides.
+# Passes a log server's listening sockets to its successor in this process (USR2). Descriptors stay
+# open across exec; Gyre::CLI::Successor passes the rest as JSON. Used by Gyre::Log::Server before
+# and after the exec.
 
 require "json"
 require "gyre/cli/process/successor"
@@ -11,20 +11,20 @@ require "gyre/net/listener"
 module Gyre
   module CLI
     module Log
-      # The new process's view; empty after an ordinary start.
+      # The new program's view; empty after an ordinary start.
       class Handover
         def self.receive
           left, signals = Successor.receive if Successor.pending?
           new(JSON.parse(left || "[]"), signals || [])
         end
 
-        # `signals` came before the exec.
+        # `signals`: those that came during the handover.
         def initialize(left, signals)
           @signals = signals
           @listeners = left.group_by { |listener| listener.fetch("input") }
         end
 
-        # Called once the server handles signals.
+        # True if a signal came during the handover. Called once the server handles signals.
         def signalled? = @signals.any?
 
         def listeners(input)
@@ -34,13 +34,13 @@ module Gyre
           end
         end
 
-        # Closes sockets that the new configuration lacks.
+        # Closes sockets that the new configuration does not use.
         def close_others
           @listeners.each_value { |listeners| listeners.each { |left| Socket.for_fd(left.fetch("descriptor")).close } }
           @listeners = {}
         end
 
-        # Returns only by an exception, after which nothing has changed.
+        # Executes the command. Returns only by an exception, and then nothing has changed.
         def exec(acceptors, command)
           left = acceptors.map do |acceptor|
             { input: acceptor.input.to_s, host: acceptor.listener.endpoint.host, descriptor: acceptor.listener.fileno }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log reopen`: makes a server reopen files like HUP, and waits, as logrotate then compresses
-# renamed files.
+# `gyre log reopen`: makes a server reopen its files, like HUP. Waits until that is done, because
+# logrotate then compresses the renamed files.
 
 require "gyre/cli/log/target"
 

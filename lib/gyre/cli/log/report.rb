@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Formats a server's status for people. Status prints them. It connects to nothing.
+# Formats a log server's status as text, which Status prints. Connects to nothing.
 
 require "gyre/cli/terminal/figures"
 require "gyre/settings/units"
@@ -9,7 +9,7 @@ module Gyre
   module CLI
     module Log
       class Report
-        # Busiest clients and services to show.
+        # Maximum rows of clients, and of services: the busiest.
         ROWS = 10
 
         def initialize(status, address, paint, columns)
@@ -76,7 +76,7 @@ module Gyre
 
         def pair(name, text) = format("  %-12s %s", name, text)
 
-        # Aligns texts left, numbers right; cuts the first column on a narrow screen.
+        # Aligns texts left and numbers right. Cuts the first column if the screen is narrow.
         def table(heads, rows, texts: 1)
           return [] if rows.empty?
 
@@ -91,7 +91,7 @@ module Gyre
           ["", @paint.call(head, :dim), *body]
         end
 
-        # Cuts paths at the beginning.
+        # Cuts a long text at its beginning, because paths differ at the end.
         def fit(text, width) = text.size > width ? "…#{text[-(width - 1)..]}" : text
 
         def time(seconds) = seconds.to_f.zero? ? "-" : Figures.duration(seconds)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log send`: sends a message, or lines of standard input. The exit status tells whether all
-# are stored; keeps nothing for later without --spool.
+# `gyre log send`: sends a message, or the lines of standard input. The exit status tells whether
+# the server has stored all of them. Keeps nothing for later unless --spool is given.
 
 require "gyre/log/client"
 require "gyre/cli/log/target"
@@ -21,7 +21,8 @@ module Gyre
           The exit status is 0 when the server has stored everything, and 1 otherwise.
         TEXT
         WITHIN_S = 10
-        # Seconds until a missing server is reported, without --within.
+        # Seconds of an attempt to connect. A missing server is reported after the first, unless
+        # --within is given.
         FIRST_TRY_S = 0.3
         HOPELESS = [Errno::ECONNREFUSED, Errno::ENOENT, Errno::EACCES, Errno::EHOSTUNREACH, Errno::ENETUNREACH, SocketError,
                     TLS::Error].freeze
@@ -58,7 +59,7 @@ module Gyre
           words.empty? ? log_lines(client, severity) : log(client, severity, words.join(" "))
           return complain(client, why(client)) unless stored?(client)
 
-          client.close(@within_s) # also what an earlier one has left
+          client.close(@within_s) # also sends messages that an earlier client has spooled
           @left_out ? FAILED : DONE
         rescue Gyre::Log::SpoolFull => error
           complain(client, "#{"line #{@line} and all later ones were not taken: " if @line}#{error.message}")
@@ -79,13 +80,13 @@ module Gyre
                                          report: ->(text) { @reports << text })
         end
 
-        # Without a spool, reads only what can be sent.
+        # Connects before any input is read. Raises StartError if that fails and there is no spool.
         def reach(client)
           @reached = unless_refused { connected?(client) }
           raise StartError, why(client) unless @reached || @spool
         end
 
-        # Returns nil if the server refuses this client and the spool has its messages.
+        # If the server refuses this client, raises, or returns nil if a spool keeps the messages.
         def unless_refused
           yield
         rescue Gyre::Log::Denied, Gyre::Log::Incompatible
@@ -113,7 +114,7 @@ module Gyre
 
         def stored?(client) = unless_refused { (@reached || client.stats[:state] == :connected) && client.flush(@within_s) }
 
-        # The client would keep trying.
+        # Returns why messages are not stored.
         def why(client)
           return "after #{@within_s} s the server has not confirmed that it has everything" if client.stats[:state] == :connected
 

@@ -11,7 +11,7 @@ require "gyre/cli/process/restart"
 module Gyre
   module CLI
     module Log
-      # Analogger's flags with long forms, and others.
+      # Takes Analogger's flags with their long forms, and further flags.
       class Serve < Command
         BANNER = <<~TEXT
           Collects log messages from other programs and writes them to files.
@@ -28,7 +28,7 @@ module Gyre
         TEXT
         FOOTER = "\nSignals: INT and TERM write everything and end. HUP reopens the files.\n" \
                  "         USR2 restarts the program and refuses no new connection meanwhile."
-        # Long forms of Analogger's flags.
+        # Analogger's long flags, with Gyre's names.
         ANALOGGER = { "--default" => "--default-log", "--syncinterval" => "--sync-interval", "--writepid" => "--pidfile" }.freeze
         KEY_IS_VISIBLE = "the key is on the command line, where every user of this machine can see it (ps): " \
                          "put it into GYRE_LOG_KEY, or into a file and that into key_file"
@@ -45,7 +45,7 @@ module Gyre
 
         def flags
           Flags.new(BANNER, aliases: ANALOGGER, dash: %w[-d --default-log], footer: FOOTER) do |flags|
-            # Analogger's arguments are all optional.
+            # The arguments of Analogger's flags are all optional.
             flags.table(Configuration::SETTINGS, @values) { |row, value| complete(flags, row.name, value) }
             flags.separator "\nOthers:"
             flags.on("-c", "--config FILE", "the configuration, YAML: Analogger's or more") { |value| @path = value }
@@ -89,7 +89,7 @@ module Gyre
         end
 
         def serve(configuration)
-          require "gyre/cli/log/handover" # takes longer to load than a mistake to report
+          require "gyre/cli/log/handover" # loads slowly, so mistakes are reported first
           require "gyre/log/server"
           CLI.require_native("the log server")
           pidfile = configuration.values[:pidfile]&.then { |path| Pidfile.new(path) }
@@ -106,8 +106,8 @@ module Gyre
           end
         end
 
-        # Handles signals before it writes the pidfile and the line about listening, whose readers
-        # may send some.
+        # Handles signals before it writes the pidfile and prints that it listens, because a reader
+        # of these may send a signal at once.
         def run(configuration, pidfile)
           server = listen(configuration)
           complete = server.run do
@@ -125,7 +125,8 @@ module Gyre
           listening_errors { Gyre::Log::Server.new(**configuration.settings, **server).listen }
         end
 
-        # Binds and closes sockets, while the replaced process serves.
+        # Binds and closes the sockets that a new program would not inherit; the former program
+        # still serves.
         def try_listening(configuration, inherited)
           require "gyre/log/server/inlet"
           bind, inputs, tls = configuration.settings.values_at(:bind, :inputs, :tls)
@@ -148,7 +149,7 @@ module Gyre
                  "#{configuration.default_log}; process #{Process.pid}")
         end
 
-        # Standard output may be a log.
+        # Prints to standard error, because standard output may be a log.
         def report(message) = @err.puts("gyre log: #{message}")
 
         def streams(configuration)
@@ -158,16 +159,16 @@ module Gyre
       end
     end
 
-    # Detaches from the terminal; the caller waits until the server listens, so that its exit status
-    # shows success. Keeps folder and umask.
+    # Detaches from the terminal. The first process waits until the server listens, so that its exit
+    # status shows success. Keeps folder and umask.
     class Daemon
       def initialize(out, quiet: false)
         @out = out
         @quiet = quiet
       end
 
-      # Yields in the daemon, which calls #ready once it listens. The caller then gets 0, otherwise
-      # 1.
+      # Yields in the daemon, which calls {#ready} once it listens. In the first process, returns
+      # DONE after that call, otherwise FAILED.
       def start
         reader, @writer = IO.pipe
         child = fork do
@@ -186,10 +187,10 @@ module Gyre
         DONE
       end
 
-      # Releases terminal and waiting process; `streams`: standard streams of the log.
+      # Releases the terminal and the waiting process. `streams`: standard streams that are logs.
       def ready(streams)
         $stdin.reopen(File::NULL)
-        # Readers of the output, such as $(gyre log -x), wait for its end.
+        # Closes the output, because its readers, such as $(gyre log -x), wait for its end.
         ([$stdout, $stderr] - streams).each { |stream| stream.reopen(File::NULL, "w") if stream.tty? || stream.equal?($stdout) }
         @writer.write(Process.pid.to_s)
         @writer.close

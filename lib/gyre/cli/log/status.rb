@@ -20,7 +20,7 @@ module Gyre
         TEXT
         INTERVAL_S = 1.0
 
-        # Exits with 0 even if an output has failed.
+        # Returns DONE even if one of the server's outputs has failed.
         def call(words)
           refuse_words(words)
           viewer = @target.viewer

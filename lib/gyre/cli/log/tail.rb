@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log tail`: follows a server's log in colours; waits for a lost server. Earlier lines are in
-# the files.
+# `gyre log tail`: prints a server's new log lines, in colours. Waits while the server is lost.
+# Prints no earlier lines.
 
 require "gyre/log/entry"
 require "gyre/cli/terminal/paint"
@@ -19,7 +19,7 @@ module Gyre
 
           Without SERVICE it is all of them. Ctrl-C ends it.
         TEXT
-        # Seconds between attempts to reach a lost server, growing.
+        # First and longest pause, in seconds, between attempts to reach a lost server.
         PAUSES_S = (0.2..2.0).freeze
         GONE = [SystemCallError, SocketError, EOFError, IOError].freeze
 
@@ -27,7 +27,7 @@ module Gyre
           refuse_words(words.drop(1))
           @paint = Paint.for(@out)
           follow(words.first)
-        rescue Interrupt, Errno::EPIPE # the end that people give it, also by `| head`
+        rescue Interrupt, Errno::EPIPE # Ctrl-C, or the reader has ended (`| head`)
           DONE
         end
 
@@ -75,7 +75,7 @@ module Gyre
           @out.flush
         end
 
-        # Omits the day, as lines are of today.
+        # Omits the date, because all lines are new.
         def pretty(entry)
           colour = @paint.severity(entry.severity)
           service, severity, message = entry.to_a.drop(1).map { |field| @paint.harmless(field) }

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The server for send, tail, status, reopen: by flags, environment, and its configuration file.
+# Finds the server for send, tail, status and reopen: by flags, environment and the server's
+# configuration.
 
 require "gyre/cli/log"
 require "gyre/cli/log/configuration"
@@ -32,7 +33,7 @@ module Gyre
           flags.on("--cert-key FILE", "its private key") { |value| @tls = (@tls || {}).merge(key: value) }
         end
 
-        # Returns the server's first address for connections.
+        # Returns the server's first address to which a client can connect.
         def endpoint
           all = configuration.addresses.map { |address| Gyre::Log::Inlet.endpoint(nil, address) }
           found = all.find { |one| one.path || one.port.positive? } or raise StartError, PORT_0
@@ -55,7 +56,7 @@ module Gyre
           raise StartError, error.message
         end
 
-        # Returns the failure and a remedy.
+        # Returns a text with the failure and a remedy.
         def explain(error)
           case error
           when Errno::ECONNREFUSED, Errno::ENOENT
@@ -69,8 +70,8 @@ module Gyre
 
         private
 
-        # A server refuses clients after TLS's handshake; the connection may be gone before that is
-        # read.
+        # Guesses the reason. A server refuses a client after the TLS handshake, and the connection
+        # may end before the client reads the alert.
         def advice_when_closed
           return "if it needs TLS, add --tls" unless tls
 
@@ -79,7 +80,7 @@ module Gyre
           "perhaps it does not accept the authority that signed the certificate"
         end
 
-        # OpenSSL's messages with remedies.
+        # Returns a remedy for a message of OpenSSL.
         def advice(words)
           case words
           when /certificate verify failed|hostname/ then ". Name the file with the authority that signed the server's certificate: --tls CA"
@@ -103,7 +104,7 @@ module Gyre
         end
       end
 
-      # A command that asks a server. Subclasses have `own_flags`.
+      # A command that connects to a server. Subclasses define `own_flags`.
       class Asking < Command
         def initialize(**streams)
           super

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The file with a server's pid, from listening to the end; a successor after USR2 keeps it. Replaces
-# a dead process's file.
+# The file that holds a server's pid from listening to the end. A successor after USR2 keeps the
+# file. Replaces the file of a dead process.
 
 require "etc"
 require "gyre/cli/process/replacing"
@@ -11,7 +11,7 @@ require "gyre/web/process_number"
 module Gyre
   module CLI
     class Pidfile
-      # Seconds of difference between file and process clocks.
+      # Seconds by which the clocks of files and processes may differ.
       CLOCK_DIFFERENCE_S = 2
 
       attr_reader :path
@@ -28,14 +28,15 @@ module Gyre
                           "or remove the file if that process is another program"
       end
 
-      # Raises StartError if a living process owns it, or it cannot be written.
+      # Writes this process's pid. Raises StartError if a living process owns the file, or on a
+      # write error.
       def write
         check
         Replacing.write(@path, "#{Process.pid}\n", "the process id")
         self
       end
 
-      # Keeps a successor's file; empties the file if this user may not remove it.
+      # Removes the file unless a successor owns it. Empties it if this user may not remove it.
       def remove
         File.delete(@path) if owner == Process.pid
       rescue Errno::ENOENT
@@ -61,7 +62,7 @@ module Gyre
 
       def living?(pid) = Web::ProcessNumber.taken?(pid) && !younger?(pid)
 
-      # True for a younger process with the same number (after a reboot); false without /proc.
+      # True if the process is younger than the file, as after a reboot; false if /proc is missing.
       def younger?(pid)
         ticks = File.read("/proc/#{pid}/stat")[/.*\) (.*)/m, 1].split[19].to_i # proc(5): starttime, in ticks since boot
         booted = File.read("/proc/stat")[/^btime (\d+)/, 1].to_i

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# --user and --group, once sockets are open. Made first, to find wrong names early; opens files and
-# sockets, so that root follows no link of that user. Irreversible.
+# Changes to --user and --group once sockets are open, irreversibly. Made first, to find wrong names
+# early. Also makes files and sockets, so that root follows no link of that user.
 
 require "etc"
 require "gyre/errors"
@@ -10,10 +10,10 @@ module Gyre
   module CLI
     class Privileges
       OTHERS_WRITE = 0o022
-      # As the kernel's (path_resolution(7)).
+      # Maximum symbolic links in a path, as in the kernel (path_resolution(7)).
       LINKS_LIMIT = 40
 
-      # Takes names or numbers; `group` nil: the user's.
+      # Takes names or numbers. If `group` is nil, takes the user's group.
       def initialize(user, group)
         @user = user && find(user, "user") { |key| key.is_a?(Integer) ? Etc.getpwuid(key) : Etc.getpwnam(key) }
         @group = group ? find(group, "group") { |key| key.is_a?(Integer) ? Etc.getgrgid(key) : Etc.getgrnam(key) }.gid : @user&.gid
@@ -24,8 +24,8 @@ module Gyre
 
       def wanted? = !@group.nil? && !current?
 
-      # Makes a file or socket as the user, or as root if only root can change the path's target.
-      # `path` nil or abstract: makes nothing on a disk.
+      # Yields to make the file or socket `path`: as the user, or as root if only root can change
+      # the folder. If `path` is nil or abstract, only yields.
       def making(path)
         return yield if path.nil? || path.start_with?("@") || !wanted?
         return as_user(path) { yield } unless Privileges.roots_own?(File.dirname(File.expand_path(path)))
@@ -33,7 +33,7 @@ module Gyre
         yield.tap { File.lchown(@user&.uid, @group, path) }
       end
 
-      # True if only root can change the folder and its path.
+      # True if only root can change the folder and the folders above it.
       def self.roots_own?(folder)
         at = "/"
         names = folder.split("/")
@@ -56,7 +56,7 @@ module Gyre
         false
       end
 
-      # Changes the group first, which needs root's rights.
+      # Changes user and group: the group first, because that needs root's rights.
       def drop
         return unless wanted?
 
@@ -88,7 +88,7 @@ module Gyre
         Process.groups = groups
       end
 
-      # Already done after USR2.
+      # True if the change is already done (after USR2).
       def current? = Process.egid == @group && (@user.nil? || Process.euid == @user.uid)
 
       def find(name, kind)

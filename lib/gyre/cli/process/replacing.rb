@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Replaces a small file as a whole: pidfile, state file. Follows no symbolic link.
+# Replaces a small file, such as a pidfile or state file, as a whole. Follows no symbolic link.
 
 require "gyre/errors"
 
 module Gyre
   module CLI
     module Replacing
-      # `what`: the content's noun for StartError.
+      # `what`: the content's name in the message of StartError.
       def self.write(path, text, what, **options)
         fresh = "#{path}.#{Process.pid}"
         File.delete(fresh) if File.symlink?(fresh) || File.exist?(fresh) # of a former process with this number, or a symlink

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# Restarts a server after USR2: checks the command that started it, and returns it for
-# `Process.exec`. Called by Gyre::Log::Server and Gyre::CLI::ServeWorkers.
+# Finds the command that started a server, and checks whether it can start again (USR2). Executes
+# nothing but the check. Used by `gyre serve`, `gyre log` and `gyre dns`.
 
 require "rbconfig"
 
 module Gyre
   module CLI
     class Restart
-      # Names inputs whose sockets the checked program would inherit, one per line; it does not
-      # listen on them.
+      # Environment variable: inputs whose sockets the checked program would inherit, one on each
+      # line. The check does not listen on these.
       INHERITED = "GYRE_LOG_INHERITED"
 
       def initialize(words = ARGV, program: $PROGRAM_NAME)
@@ -17,8 +17,8 @@ module Gyre
         @program = program
       end
 
-      # Checks whether the program on disk can start. Returns a command for Process.exec, or why not
-      # (String).
+      # Checks whether the program on disk can start. Returns a command for Process.exec, or a
+      # String with the reason why not.
       def call(inputs)
         printed = IO.popen([{ INHERITED => inputs.join("\n") }, *command, "--check", err: %i[child out]], &:read)
         $?.success? ? command : printed.strip.delete_prefix("gyre log: ")
@@ -26,7 +26,7 @@ module Gyre
         error.message
       end
 
-      # With Ruby's own flags, such as -I, on Linux.
+      # Returns the command that started this process; on Linux with Ruby's own flags, such as -I.
       def command
         words = File.binread("/proc/self/cmdline").split("\0")
         raise Errno::ENOENT unless words.last(@words.size) == @words.map(&:b)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Reports to systemd (sd_notify(3)): ready, status, reloading, stopping, watchdog; nothing without
-# NOTIFY_SOCKET. Gyre::Web::Sockets has systemd's sockets.
+# Reports to systemd (sd_notify(3)) that a server is ready, reloading, stopping or alive, and its
+# status. Does nothing if NOTIFY_SOCKET is not set. Gyre::Web::Sockets takes systemd's sockets.
 
 require "socket"
 
@@ -19,19 +19,20 @@ module Gyre
 
       def ready = tell("READY=1")
 
-      # A line for `systemctl status`.
+      # Sends a line that `systemctl status` shows.
       def status(text)
         @status = text if text != @status && tell("STATUS=#{text}")
       end
 
-      # Until {#ready}.
+      # Lasts until {#ready}.
       def reloading = tell("RELOADING=1\nMONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
 
       def stopping = tell("STOPPING=1")
 
       def alive = tell("WATCHDOG=1")
 
-      # Reports from a task: the block's status, and life while `lives` returns true.
+      # Starts tasks that report the status that the block returns, and report life while `lives` is
+      # true.
       def attend(task, lives = -> { true })
         task.every(STATUS_S, "status") { status(yield) } if @path
         task.every(@watchdog_s, "systemd's watchdog") { alive if lives.call } if @watchdog_s
@@ -46,7 +47,8 @@ module Gyre
         environment["WATCHDOG_USEC"].to_i / 2e6
       end
 
-      # Never waits or fails, as a server needs no manager. Returns nil if the message is lost.
+      # Never waits or fails, because a server works without a manager. Returns nil if the message
+      # is lost.
       def tell(text)
         return unless @path
 

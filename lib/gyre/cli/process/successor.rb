@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
-# Replaces a server's program in the same process (USR2): descriptors stay open across exec, and an
-# unnamed file, whose descriptor is in the environment, has a text. Called on both sides by the
-# handovers of web and log server.
+# Replaces a server's program in the same process (USR2). Descriptors stay open across exec. An
+# unnamed file, whose descriptor is in the environment, passes a text. Called before and after the
+# exec by the handovers of web and log server.
 #
-# That file also records INT and TERM just before the exec (ext/gyre/cli/held_signals.c); exe/gyre
-# traps later ones while the program loads. A signal while Ruby starts ends the process.
+# The file also records INT and TERM that come just before the exec (ext/gyre/cli/held_signals.c).
+# exe/gyre traps signals that come while the new program loads. A signal that comes while Ruby
+# starts ends the process.
 
 require "fcntl"
 require "tempfile"
@@ -13,20 +14,21 @@ require "tempfile"
 module Gyre
   module CLI
     module Successor
-      # "<descriptor> <process>": only for this process, not its children.
+      # "<descriptor> <pid>": for the process with this pid, or for its rehearsing child.
       VARIABLE = "GYRE_HANDOVER"
-      # They would end a process that has not trapped them.
+      # Signals that would end a program before it has trapped them.
       FATAL_SIGNALS = %w[HUP USR2].freeze
 
       class << self
-        # True in a successor: already a daemon with a pidfile.
+        # True in a successor, which is already a daemon with a pidfile.
         def pending? = ENV.fetch(VARIABLE, "").split.last == Process.pid.to_s
 
-        # True in a child that rehearses its parent's replacement; sockets and files are the
-        # parent's.
+        # True in a child that rehearses its parent's replacement. Sockets and files belong to the
+        # parent.
         def rehearsed? = ENV.fetch(VARIABLE, "").split.last == Process.ppid.to_s
 
-        # Returns the text and INT or TERM so far; more may come until the server handles signals.
+        # Returns the text, and an Array of the INT and TERM that have come. The Array may grow
+        # until the server handles signals.
         def receive
           file = IO.for_fd(Integer(ENV.delete(VARIABLE).split.first), "rb")
           file.rewind

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Parses YAML into plain values and lines of keys. Refuses tags for Ruby objects. Opens no file.
+# Parses YAML into plain values and the line numbers of keys. Refuses tags for Ruby objects. Opens
+# no file.
 
 require "psych"
 
@@ -9,7 +10,7 @@ module Gyre
     module Log
       class Configuration
         class Document
-          # Symbols become names; dates and times stay text.
+          # Reads symbols, dates and times as text.
           class Scanner < Psych::ScalarScanner
             def tokenize(text)
               value = super
@@ -19,7 +20,7 @@ module Gyre
             end
           end
 
-          # Returns nil for an empty file.
+          # The document's values; nil for an empty file.
           attr_reader :plain
 
           # Yields each mistake's line, key and message.
@@ -40,7 +41,8 @@ module Gyre
             mistake.call(1, nil, error.message) unless tag # it is reported
           end
 
-          # Returns the line of a path like logs[2].levels, or of the nearest part.
+          # Returns the line of a path like logs[2].levels, or of the longest part of the path that
+          # exists.
           def line_of(path)
             found, line = @root, line(@root)
             path.to_s.scan(/\[(\d+)\]|([^.\[]+)/) do |index, name|
@@ -52,7 +54,7 @@ module Gyre
             line
           end
 
-          # Returns a top-level scalar as written.
+          # Returns a top-level scalar as it is written in the file.
           def written(name)
             _, node = child(@root, nil, name)
             node.value if node.is_a?(Psych::Nodes::Scalar)
@@ -62,7 +64,7 @@ module Gyre
 
           def line(node) = node ? node.start_line + 1 : 1
 
-          # Returns nodes of the key (in a list of the entry) and value.
+          # Returns the nodes of a key and its value; in a list both are the entry's node.
           def child(node, index, name)
             case node
             when Psych::Nodes::Sequence then index && node.children[index.to_i - 1].then { |entry| [entry, entry] }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Checks a log server's settings together, and files and folders, after single settings. Changes
-# nothing.
+# Checks whether a log server's settings fit together, and checks their files and folders, after
+# each setting was checked alone. Changes nothing.
 
 require "gyre/log/ownership"
 require "gyre/log/output"
@@ -14,9 +14,10 @@ module Gyre
       class Configuration
         class Rules
           EXCLUDES = { bind: %i[host port], key_file: %i[key] }.freeze
-          # Service names for JSON lines only, not for Analogger's protocol, Gyre's or syslog.
+          # Service names that only JSON lines can carry, not Analogger's protocol, Gyre's or
+          # syslog.
           UNREACHABLE = /:|[^\x20-\x7e\u00a0-\u{10ffff}]|\A.{256,}\z/m.freeze
-          # Keys for a whole file, with defaults.
+          # Keys that all logs of one file share, with their defaults.
           FILE_KEYS = { format: "text", rotate: nil, mode: nil, owner: nil }.freeze
 
           def initialize(values, faults)
@@ -37,7 +38,8 @@ module Gyre
             spills
           end
 
-          # Finds errors that would end the server as it opens them, even after USR2.
+          # Finds errors of files and folders that would end the server when it opens them, even
+          # after USR2.
           def places
             place("default_log") { Rules.writable(@values[:default_log]) }
             place("pidfile") { Rules.writable(@values[:pidfile]) }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The settings of `gyre log` for flags and file: Analogger's and Gyre's. Parts define their own
-# (Output, Inlet, Rotation, Limits).
+# The settings of `gyre log` for flags and configuration file: Analogger's and Gyre's. Output,
+# Inlet, Rotation and Limits define their own settings.
 
 require "gyre/log/limits"
 require "gyre/log/output"
@@ -15,9 +15,9 @@ module Gyre
         type = Gyre::Settings::Type
         row = Gyre::Settings.method(:row)
 
-        # Numbers are read as their text, as in Analogger.
+        # Takes a number as text, as in Analogger.
         secret = type.new("KEY", "text") { |value| value.to_s unless value.is_a?(Enumerable) }
-        # A list, a name, comma-separated names, or keys, as in Analogger.
+        # Takes a list, a name, names with commas between, or a Hash's keys, as in Analogger.
         levels = type.new("LEVELS", "severities, as in: debug,info,warn") do |value|
           value = value.keys.map { |key| key.to_s.delete_prefix(":") } if value.is_a?(Hash)
           names = value.is_a?(Array) ? value : value.to_s.split(",")
@@ -30,7 +30,7 @@ module Gyre
         end
         address = type.new("ADDRESS", "an address") { |value| Gyre::Log::Inlet.endpoint(nil, value) && value.to_s }
 
-        # For all logs at the top, or in one log.
+        # Rows that may stand at the top of the file, or in one log.
         LINE_ROWS = [
           row[:raw, :flag, "write line ends and separators in messages unescaped", default: false],
           row[:origin, :flag, "host and pid of the client: true: also in text; false: not even in JSON", usual: "in JSON only"],
