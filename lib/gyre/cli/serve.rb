@@ -34,9 +34,9 @@ module Gyre
         "-n" => "count", "-t" => "threads", "-f" => "fork_worker", "-I" => "include", "-R" => "restart_cmd", "-s" => "silent", "-S" => "state_path",
         **Web::SETTINGS.foreign.keys.to_h { |name| ["--#{name.tr("_", "-")}", name] }
       }.transform_values { |name| Web::SETTINGS.foreign.fetch(name).gsub(/write (\w+)/) { "write --#{$1.tr("_", "-")}" } }.freeze
-      # Solid Queue's program, for the variable of its Puma plugin.
+      # Solid Queue's program, which runs if the variable of its Puma plugin is set.
       SOLID_QUEUE = %w[bin/jobs].freeze
-      # Signals' effects with workers.
+      # The effects of signals on a server with workers.
       RESTARTS = { "USR1" => "a rolling restart", "USR2" => "a hot restart", "TTIN" => "a worker more", "TTOU" => "a worker fewer" }.freeze
       NEEDS_WORKERS = "--state is for a server with workers (-w 1 or more): `gyre ctl` commands those. --metrics shows one process"
 
@@ -69,7 +69,8 @@ module Gyre
 
       private
 
-      # The file's settings under the flags'. The file's faults end the start; --check records them.
+      # Returns the configuration file's settings, replaced by those of flags. The file's faults end
+      # the start; --check records them.
       def merged
         path = @config || (Web::Config::PATH if File.file?(Web::Config::PATH))
         with_flags(path.nil? || path == "-" ? {} : Web::Config.load(path))
@@ -129,8 +130,9 @@ module Gyre
         raise StartError, "#{name}: this user may not write #{File.exist?(path) ? path : "in #{folder}"}. Name another file with #{flag}"
       end
 
-      # In this process. Opens sockets and changes the user before the app is loaded, if requested;
-      # otherwise loads the app first, to find its mistakes before taking a port.
+      # Serves in this process. If --user or --group is set, opens sockets and changes the user
+      # before it loads the app. Otherwise loads the app first, to find its mistakes before taking a
+      # port.
       def serve_alone(settings, environment)
         require "gyre/cli/process/service_manager"
         require "gyre/cli/serve/holdings"
@@ -166,7 +168,7 @@ module Gyre
         manager.ready
       end
 
-      # Loads the web server after the app, whose mistakes are reported sooner.
+      # Loads the web server after the app, so that the app's mistakes are reported sooner.
       def load_app(settings)
         RackupFile.load(rackup(settings)).tap do
           require "gyre/web"
@@ -212,8 +214,8 @@ module Gyre
         end
       end
 
-      # Reports all faults of build, flags, file, bundle and named files. Before a hot restart also
-      # tries the rest of a start.
+      # Reports all faults of build, flags, configuration, bundle and files that settings name.
+      # Before a hot restart, also rehearses the rest of a start.
       def check
         @faults = []
         settings = noting { merged } || @settings
@@ -232,7 +234,7 @@ module Gyre
         DONE
       end
 
-      # Only root can check for another user.
+      # Checks files if this user will make them; for another user only root can check.
       def check_process(settings, workers)
         raise StartError, NEEDS_WORKERS if settings[:state] && workers.zero?
         return unless settings.slice(:user, :group).empty? || Process.euid.zero?
@@ -242,7 +244,7 @@ module Gyre
         settings.slice(:pidfile, :state).each { |name, path| check_writable(name, path) }
       end
 
-      # Records a fault for --check; otherwise the first one ends the start.
+      # Records a fault for --check; otherwise the first fault ends the start.
       def noting
         yield
       rescue StartError, UsageError, Web::ConfigError => error
@@ -252,7 +254,7 @@ module Gyre
         nil
       end
 
-      # Fails while the former workers still serve.
+      # Raises StartError for a faulty certificate while the former workers still serve.
       def check_certificates(settings, endpoints)
         return unless settings[:tls] || endpoints.any?(&:tls)
 
@@ -262,13 +264,13 @@ module Gyre
         contexts.warn(made.values) unless @check # else each worker would
       end
 
-      # Without workers this process serves.
+      # Returns the number of workers; at 0 this process serves.
       def count(settings)
         value = settings[:workers] || from_environment("WEB_CONCURRENCY", :workers) || (settings.key?(:beside) ? 1 : 0)
         value == "auto" ? Processors.available : value
       end
 
-      # Puma's users and many platforms set it.
+      # Reads a variable that Puma's users and many platforms set.
       def from_environment(variable, name)
         text = ENV[variable].to_s
         Web::SETTINGS[name].check(text) unless text.empty?
@@ -296,7 +298,7 @@ module Gyre
         )
       end
 
-      # Logs all requests in development; elsewhere the app or a proxy usually does.
+      # Logs all requests in development; elsewhere the app or a proxy usually logs them.
       def log_format(settings, environment) = settings[:access_log] || (environment == "development" && !settings[:quiet]) ? "common" : "none"
 
       def explaining(settings)
@@ -306,7 +308,7 @@ module Gyre
         raise StartError, ListenErrors.explain(error, bind: flag || "--bind", port: flag || "--port", host: flag || "--host")
       end
 
-      # The address's setting; nil: port and host, or defaults.
+      # Returns the flag that set the address; nil if port, host or defaults set it.
       def flag_of(settings, tried)
         named = { "--state" => [(StateFile.new(settings[:state]).endpoint if settings[:state])].compact,
                   "--metrics" => Array(settings[:metrics]).map { |address| Web::ControlServer.endpoint(address) },
@@ -314,25 +316,26 @@ module Gyre
         named.find { |_, endpoints| endpoints.any? { |endpoint| tried.end_with?(endpoint.path || ":#{endpoint.port}") } }&.first
       end
 
-      # Ends without waiting for requests, but otherwise normally.
+      # Ends the process without waiting for requests, but removes its files.
       def abandon
         @holdings&.close
         exit!(FAILED)
       end
     end
 
-    # Counts processors for `--workers auto`: on Linux within the process's affinity and its control
-    # group's quota, as in a container.
+    # Counts processors for `--workers auto`, on Linux no more than the process's affinity and its
+    # control group's quota allow.
     module Processors
       GROUPS = "/sys/fs/cgroup"
 
       module_function
 
-      # `groups`: mount point of control groups; `mine`: this process's (cgroups(7), version 2).
+      # `groups`: mount point of control groups (cgroups(7), version 2); `mine`: file that names
+      # this process's group.
       def available(groups: GROUPS, mine: "/proc/self/cgroup") = [Etc.nprocessors, quota(groups, mine)&.ceil].compact.min.clamp(1, nil)
 
-      # Returns the lowest quota from this group to the root, in processors, or nil. In a container
-      # the path may be the host's, the group at the root.
+      # Returns the lowest quota, in processors, of this group and those above it, or nil. In a
+      # container the path may be the host's while the group is at the root.
       def quota(groups, mine)
         require "pathname"
         Pathname.new(File.read(mine)[/^0::(.*)/, 1].to_s).ascend.filter_map { |group| limit("#{groups}#{group}/cpu.max") }.min

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Tells `gyre ctl` and `gyre top` a server's process, addresses and control socket. JSON, readable
-# for its owner only. Written by commands that serve, and removed at their end.
+# The file that tells `gyre ctl` and `gyre top` a server's pid, addresses and control socket.
+# Contains JSON; only its owner may read it. Written by a server with workers, and removed at the
+# server's end.
 
 require "fileutils"
 require "json"
@@ -22,7 +23,8 @@ module Gyre
         @path = File.expand_path(path)
       end
 
-      # Makes {PATH}'s folder. Raises StartError if others could replace the file.
+      # Returns the file at {PATH} and makes its folder. Raises StartError if others could replace
+      # the file.
       def self.usual
         new(PATH).tap do |file|
           folder = File.dirname(file.path)
@@ -58,7 +60,7 @@ module Gyre
         raise StartError, "#{@path}: the state cannot be read: #{error.class.new.message.downcase}"
       end
 
-      # Unless another server has replaced it.
+      # Removes the file unless another server has replaced it.
       def remove
         File.delete(@path) if File.exist?(@path) && read["pid"] == Process.pid
       rescue SystemCallError, StartError

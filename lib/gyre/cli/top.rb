@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre top`: shows a server's activity each second, from /status on its control socket (--state) or
-# --metrics. View draws on Screen.
+# `gyre top`: shows a server's activity every second. Reads /status from the control socket
+# (--state) or the address of --metrics. View makes the lines that Screen draws.
 
 require "gyre/cli"
 require "gyre/cli/control_client"
@@ -61,7 +61,7 @@ module Gyre
         raise StartError, "#{@server}: #{error.message}"
       end
 
-      # Asks the server in a thread: keys always work.
+      # Asks the server in a thread, so that keys always work.
       def watch(screen)
         before = now = error = nil
         look = nil

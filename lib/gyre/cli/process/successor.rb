@@ -39,8 +39,8 @@ module Gyre
           file&.close
         end
 
-        # Yields environment and descriptors for a child that rehearses the new program. `text` has
-        # no NUL.
+        # Yields environment and descriptors for a child that rehearses the new program. `text` must
+        # not contain NUL.
         def lend(text, ios)
           file = file(text)
           yield({ VARIABLE => "#{file.fileno} #{Process.pid}" }, [*ios, file].to_h { |io| [io.fileno, io.fileno] })
@@ -48,8 +48,8 @@ module Gyre
           file&.close
         end
 
-        # Returns only by an exception, after which nothing has changed. `text` has no NUL;
-        # `signals` are ignored until the program traps them.
+        # Executes the command. Returns only by an exception, and then nothing has changed. `text`
+        # must not contain NUL. `signals` are ignored until the new program traps them.
         def exec(text, ios, command, signals: FATAL_SIGNALS, **options)
           file = file(text)
           holding_signals(file) { keep_open([*ios, file]) { ignoring(signals) { replace_process(file, command, options) } } }
@@ -59,7 +59,7 @@ module Gyre
 
         private
 
-        # In memory where it can be, as the text may have keys.
+        # Makes the unnamed file, in memory if possible, because the text may contain keys.
         def file(text)
           Tempfile.create("gyre", ("/dev/shm" if File.writable?("/dev/shm"))).tap do |file|
             File.unlink(file.path)
@@ -76,7 +76,8 @@ module Gyre
           ios.each { |io| io.close_on_exec = true }
         end
 
-        # Runs the loop for a turn, in which an earlier signal stops this task.
+        # Records signals from now on. First runs a turn of the loop, in which an earlier signal
+        # stops this task.
         def holding_signals(file)
           HeldSignals.hold(file.fileno)
           2.times { sleep 0 }

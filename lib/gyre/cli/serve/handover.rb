@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Hands sockets, files and children with links to the program that replaces this one (USR2). A
-# rehearsal in a child gets no links, so that processes notice a link's end. Called by
-# Gyre::CLI::Serve and ServeWorkers, executed by Gyre::CLI::Successor.
+# Hands sockets, files and children with their links to the program that replaces this one (USR2). A
+# rehearsal in a child gets no links: its copy of a link would hide the link's end. Called by
+# Gyre::CLI::Serve and Launcher, executed by Gyre::CLI::Successor.
 
 require "json"
 require "gyre/cli/process/successor"
@@ -12,16 +12,17 @@ module Gyre
   module CLI
     # The new program's view.
     class Handover
-      # The supervisor's; each would end a process without its trap.
+      # Signals that the supervisor handles; each would end a program before it has trapped the
+      # signal.
       SIGNALS = %w[HUP USR1 USR2 QUIT TTIN TTOU].freeze
 
-      # Called before user code. Returns nil after an ordinary start.
+      # Called before any code of the app runs. Returns nil after an ordinary start.
       def self.receive
         rehearsal = Successor.rehearsed?
         new(*Successor.receive, rehearsal: rehearsal) if rehearsal || Successor.pending?
       end
 
-      # A `rehearsal` leaves all to the parent.
+      # In a `rehearsal`, sockets and files still belong to the parent.
       def initialize(text, signals, rehearsal: false)
         @left = JSON.parse(text)
         @signals = signals
@@ -40,17 +41,17 @@ module Gyre
 
       def secrets = @left["secrets"]
 
-      # Returns where the former program wrote the file.
+      # Returns the path at which the former program wrote the file `name`.
       def file(name) = @left.fetch("files")[name.to_s]
 
-      # Returns only by an exception, after which nothing has changed.
+      # Executes the new program. Returns only by an exception; the supervisor then continues.
       def self.exec(supervisor, sets, files, command, secrets: nil, **options)
         supervisor.settle
         text, ios = pack(supervisor.to_h, sets, files, secrets)
         Successor.exec(text, supervisor.crew.sockets + ios, command, signals: SIGNALS, **options)
       end
 
-      # Yields a rehearsal's environment and descriptors.
+      # Yields the environment and descriptors for a rehearsal.
       def self.lend(supervisor, sets, files, &block)
         former = supervisor.to_h
         members = former.fetch(:members).map { |member| member.merge(descriptor: nil) }

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A server's listening sockets and pidfile, and a supervisor's control socket and state file. Opened
-# as the configured user by Serve and ServeWorkers, which hands it on.
+# Keeps a server's listening sockets and pidfile, and a supervisor's control socket and state file.
+# Opens them for the configured user. Used by Serve and ServeWorkers, which hands them on to its
+# successor.
 
 require "gyre/cli/process/pidfile"
 require "gyre/cli/process/privileges"
@@ -13,7 +14,7 @@ require "gyre/web/sockets"
 module Gyre
   module CLI
     class Holdings
-      # `commanded`: with a control socket.
+      # `commanded`: whether there is a control socket.
       def initialize(settings, endpoints:, log:, handover: nil, commanded: true)
         @settings = settings
         @endpoints = endpoints
@@ -27,12 +28,12 @@ module Gyre
       # True if `open` gives up root's rights.
       def drops_rights? = @privileges.wanted?
 
-      # Gives up root's rights at its end.
+      # Opens sockets and files, then gives up root's rights.
       def open
         open_sockets
         write_files
         @privileges.drop
-        # Opens the log as the later user: root would follow links.
+        # Creates the log as the configured user, because root would follow a link.
         Web::LogFile.new(@settings[:access_log]).close if @settings[:access_log]
       end
 
@@ -64,7 +65,8 @@ module Gyre
 
       def open_beside(sockets, endpoints, name) = sockets.open(endpoints, inherited: @handover ? @handover.sockets(name) : []).each(&:close)
 
-      # Writes a state file even without --state, if the user stays.
+      # Opens the control socket at --state; if that is not set, at the default path, unless the
+      # user changes.
       def open_control
         @state = @settings[:state] ? StateFile.new(@settings[:state]) : usual_state
         open_beside(@control, [@state&.endpoint].compact, :control)
@@ -84,7 +86,7 @@ module Gyre
         remove_former_files if @handover && !@handover.rehearsal?
       end
 
-      # True if the former program wrote it.
+      # True if the former program wrote the file at the same path.
       def kept?(name) = @handover && @handover.file(name) == files[name]
 
       def remove_former_files

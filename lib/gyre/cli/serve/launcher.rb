@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Starts the programs of a server with workers in its original folder: molds, programs beside
-# workers, and after USR2 the next program, rehearsed in a child. For ServeWorkers.
+# Starts programs for a server with workers, in the folder where the server was started: molds,
+# programs beside the workers, and after USR2 the next program, which a child rehearses first. Used
+# by ServeWorkers.
 
 require "gyre/cli/process/restart"
 require "gyre/cli/serve/handover"
@@ -23,19 +24,20 @@ module Gyre
         @folder = named_folder
       end
 
-      # For Supervisor: starts a mold.
+      # Starts a mold for Supervisor.
       def spawn_mold
         Web::Cluster::Mold.spawn(@restart.command, @holdings.sets.fetch(:sockets), environment: bundle_environment, secrets: ticket_keys,
                                                                                    chdir: @folder)
       end
 
-      # Returns a pid, for Supervisor.
+      # Starts a program for Supervisor; returns its pid.
       def spawn_program(words)
         environment = { **Web::Cluster::Mold::SUPERVISORS_OWN, **bundle_environment }
         Process.spawn(environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true)
       end
 
-      # Becomes the next program. Yields right before; returns only a failure's reason.
+      # Executes the next program and yields right before. Returns the reason if the rehearsal
+      # fails.
       def replace(supervisor)
         command = @restart.command
         rehearse(supervisor, command) || begin
@@ -52,13 +54,15 @@ module Gyre
         "/"
       end
 
-      # Returns the shell's path with symlinks (/srv/app/current), which leads to the new program.
+      # Returns the folder's path as the shell named it. It may have symlinks (/srv/app/current),
+      # which lead to newly deployed code.
       def named_folder
         named = ENV["PWD"]
         named && File.identical?(named, @real_folder) ? named : @real_folder
       end
 
-      # Prepares to serve in a child with the new program's inheritance. Returns a failure's reason.
+      # Runs the next program in a child, which inherits sockets and prepares to serve. Returns the
+      # reason if it fails.
       def rehearse(supervisor, command)
         output = Tempfile.create("gyre").tap { |file| File.unlink(file.path) } # the child's children may keep a pipe
         status = Handover.lend(supervisor, @holdings.sets, @holdings.files) do |environment, descriptors|
@@ -76,10 +80,10 @@ module Gyre
         output&.close
       end
 
-      # Lets TLS sessions resume with each worker, across restarts.
+      # Returns keys with which TLS sessions resume at each worker, also after restarts.
       def ticket_keys = (TLS::TicketKeys.export if @holdings.tls?)
 
-      # Replaces Bundler's real path, which leads to the old code.
+      # Replaces the real path in Bundler's variable, which leads to the old code.
       def bundle_environment
         gemfile = ENV["BUNDLE_GEMFILE"].to_s
         return {} if @folder == @real_folder || !gemfile.start_with?("#{@real_folder}/")

@@ -10,13 +10,13 @@ module Gyre
   module CLI
     module RackupFile
       PATH = "config.ru"
-      # Trace lines of loading: Rack's builder, and variants of require.
+      # Backtrace lines of code that loads files: Rack's builder, and variants of require.
       LOADERS = %r{/rack/builder\.rb:|/(?:core_ext/)?kernel_require\.rb:|\A<internal:|/(?:bootsnap|bundled_gems|zeitwerk)[^:]*:}.freeze
 
       module_function
 
-      # `path`: a rackup file, a Ruby file with the app, or a folder with a config.ru. Adds no
-      # middleware.
+      # `path`: a rackup file, a Ruby file that defines the app, or a folder with a config.ru. Adds
+      # no middleware.
       def load(path)
         path = check(path)
         app = path.end_with?(".rb") ? constant(path) : rackup(path)
@@ -25,7 +25,7 @@ module Gyre
         raise StartError, "#{path} runs #{app.inspect[0, 100]}, which is not a Rack app: it does not respond to call"
       end
 
-      # Finds mistakes before the file runs. Returns the file; raises StartError.
+      # Finds mistakes before the file runs. Returns the file's path; raises StartError.
       def check(path)
         path = File.join(path, PATH) if File.directory?(path)
         raise StartError, missing(path) unless File.file?(path)
@@ -34,8 +34,8 @@ module Gyre
         path
       end
 
-      # Reads UTF-8, as Ruby reads sources: Rack::Builder.parse_file takes the locale's encoding,
-      # which in many containers makes text binary.
+      # Reads the file as UTF-8, like Ruby's sources. Rack::Builder.parse_file takes the locale's
+      # encoding, which makes text binary in many containers.
       def rackup(path)
         raising_plainly(path) { Rack::Builder.new_from_string(File.read(path, encoding: "BOM|UTF-8").sub(/^__END__\n.*\z/m, ""), path) }
       end
@@ -49,7 +49,7 @@ module Gyre
                          "into the Gemfile and start with `bundle exec`"
       end
 
-      # my_app.rb defines MyApp, as for rackup.
+      # Returns the constant that the file defines: my_app.rb defines MyApp (like rackup).
       def constant(path)
         name = File.basename(path, ".rb").split("_").map(&:capitalize).join
         raising_plainly(path) { require File.expand_path(path) }
@@ -75,7 +75,8 @@ module Gyre
         raise StartError, "#{path} raised while it was loaded:\n#{error.full_message(highlight: false, order: :top).chomp}"
       end
 
-      # Drops this file's lines, those below, and those of loaders: all apps share them.
+      # Drops the lines of this file, of its callers and of loaders, which are the same for all
+      # apps.
       def own_trace(error) = Web::Traces.own(error, __FILE__, LOADERS)
 
       def missing(path)

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# `gyre serve --workers`: signals, systemd and control socket in a cluster's first process, beside
-# its Supervisor. Holdings has sockets and files, Launcher programs. Never loads the app.
+# `gyre serve --workers`: a cluster's first process. Connects its Supervisor to signals, systemd and
+# the control socket. Holdings keeps sockets and files; Launcher starts programs. Never loads the
+# app.
 
 require "gyre/cli/process/service_manager"
 require "gyre/cli/serve/handover"
@@ -17,7 +18,7 @@ require "gyre/web/tls_contexts"
 
 module Gyre
   module CLI
-    # A supervisor's start.
+    # Starts a supervisor and runs it.
     class ServeWorkers
       SIGNALS = %w[INT TERM HUP USR1 USR2 TTIN TTOU CHLD].freeze
 
@@ -34,7 +35,7 @@ module Gyre
         @terminal = Web::Terminal.new if handover || Web::Terminal.handler != "IGNORE" # a handover ignores HUP
       end
 
-      # Serves until a signal; a rehearsal ends once it could serve. Returns the exit status.
+      # Serves until a signal. A rehearsal ends as soon as it could serve. Returns the exit status.
       def call
         @holdings.open
         supervisor
@@ -68,7 +69,7 @@ module Gyre
         well ? DONE : FAILED
       end
 
-      # On the supervisor's loop.
+      # Called on the supervisor's loop.
       def begin_serving
         @task = task = Task.current
         task.async("signals", transient: true) { Gyre.signals(*SIGNALS) { |signals| signals.each { |name| heed(name) } } }
@@ -87,7 +88,7 @@ module Gyre
         ].each(&:start)
         sleep
       ensure
-        servers&.each(&:close) # before the loop ends: it would wait for them
+        servers&.each(&:close) # before the loop's end, which would wait for them
       end
 
       def heed(name)
@@ -102,7 +103,7 @@ module Gyre
         end
       end
 
-      # Of supervisor and workers.
+      # Prints the tasks of supervisor and workers.
       def print_tasks
         Web::TaskSignal.print
         @supervisor.signal_workers(:QUIT)
@@ -118,7 +119,8 @@ module Gyre
         @supervisor.signal_workers(:HUP)
       end
 
-      # Reads certificates like the workers. Returns nil, or why the old ones stay.
+      # Reads certificates too, to find the workers' errors. Returns nil, or why the old
+      # certificates stay.
       def reload_or_reason
         reload
         Web::TLSContexts.new(@settings[:tls], log: nil).contexts(endpoints)
@@ -127,7 +129,7 @@ module Gyre
         "#{error.message}. The certificates in use stay"
       end
 
-      # The Promise has nil, or a failure's reason.
+      # Returns a Promise of nil, or of the reason if the restart fails.
       def rolling_restart
         @supervisor.rolling_restart do
           @manager.reloading
@@ -135,10 +137,10 @@ module Gyre
         end
       end
 
-      # The Promise has nil, or a failure's reason.
+      # Returns a Promise of nil, or of the reason if the restart fails.
       def hot_restart = @supervisor.begin_restart(:hot) { @task.async("hot restart", transient: true) { replace } }
 
-      # Continues after any failure.
+      # Executes the next program; after any failure this one continues.
       def replace
         @manager.reloading
         @log.info("Hot restart: the new program is rehearsed")

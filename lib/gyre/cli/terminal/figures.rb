@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Short numbers for `gyre top`, `gyre ctl` and `gyre log status`.
+# Formats short numbers for `gyre top`, `gyre ctl` and `gyre log status`.
 
 module Gyre
   module CLI

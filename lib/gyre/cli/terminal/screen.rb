@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Draws on a terminal by plain ANSI, for `gyre top` and `gyre log status`: alternate screen, keys,
-# size. Always restores it.
+# Draws on a terminal with ANSI escapes, for `gyre top` and `gyre log status`: alternate screen,
+# keys, size. Always restores the terminal.
 
 require "io/console"
 require "gyre/cli/terminal/paint"
@@ -40,8 +40,8 @@ module Gyre
         @out.flush
       end
 
-      # Waits for a key, a new size, {#wake} or the time. Returns :quit after q, Ctrl-D or the
-      # terminal's end.
+      # Waits for a key, a new size or {#wake}, for `seconds` at most. Returns :quit after q, Ctrl-D
+      # or the terminal's end.
       def wait(seconds)
         ready, = IO.select([@input, @waker], nil, nil, seconds)
         return unless ready
@@ -63,7 +63,7 @@ module Gyre
         @out.write(ENTER)
       end
 
-      # The terminal may have gone.
+      # Restores the terminal, which may have gone.
       def give_back
         return unless @mode
 
@@ -82,7 +82,8 @@ module Gyre
         nil
       end
 
-      # Avoids read_nonblock, whose mode the shell would keep.
+      # True if a key to quit was read. Avoids read_nonblock: the shell would keep the non-blocking
+      # mode.
       def quit?
         @input.readpartial(64).match?(/[qQ\x03\x04]/)
       rescue EOFError, SystemCallError

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Renders `gyre top`: two statuses in, lines out. Replaces clients' bytes (paths, methods) that
-# could move a cursor.
+# Renders `gyre top`: makes lines from the current status and the one before. Replaces bytes of
+# clients (in paths and methods) that could move the cursor.
 
 require "gyre/cli/terminal/figures"
 require "gyre/cli/terminal/paint"
@@ -14,7 +14,8 @@ module Gyre
         WORKERS = %w[WORKER PID REQ/S RUN IDLE WAIT TASKS P99 LAG MEMORY BUDGET GC UP].freeze
         WIDTHS = [10, 8, 9, 5, 6, 5, 6, 9, 9, 8, 13, 6, 8].freeze
 
-        # Without `before` figures cover the server's life; `error`: why there is no status.
+        # `before`: the status before; if nil, figures cover the server's whole life. `error`: why
+        # there is no new status.
         def initialize(status, before = nil, error: nil, server: nil)
           @status = status
           @error = error
@@ -22,7 +23,7 @@ module Gyre
           @former = (before ? before["workers"] : []).to_h { |worker| [worker["pid"], worker["snapshot"]] }
         end
 
-        # `width` nil: no limit.
+        # `width`, `height`: limits, or nil.
         def lines(width = nil, height = nil, paint = PLAIN)
           @width = width
           @paint = paint
@@ -83,7 +84,7 @@ module Gyre
           shown(cells.each_with_index.map { |cell, index| index.zero? ? cell.to_s.ljust(WIDTHS[0]) : cell.to_s.rjust(WIDTHS[index]) }.join, colour)
         end
 
-        # Per second, since `before` or the server's start.
+        # Returns a counter's rate per second, since the status before or the server's start.
         def rate(snapshot, *path)
           former = @former[snapshot["pid"]]
           seconds = former ? snapshot["time"] - former["time"] : snapshot["uptime_s"]
@@ -92,10 +93,10 @@ module Gyre
           [(snapshot.dig(*path).to_f - (former ? former.dig(*path).to_f : 0)) / seconds, 0.0].max
         end
 
-        # The collector's share of time, without the app's loading.
+        # Returns the garbage collector's share of the time since the status before, or "-".
         def collecting(snapshot) = @former[snapshot["pid"]] ? "#{(rate(snapshot, "gc", "time_s") * 100).round}%" : "-"
 
-        # Most used budget: heads, input, output (memory) or files.
+        # Returns the most used budget and its share: heads, input, output (memory) or files.
         def budget(snapshot)
           used = { **snapshot.fetch("buffered_bytes", {}), "files" => snapshot["files"].to_i }
           limits = { **snapshot.fetch("buffered_bytes_limit", {}), "files" => snapshot["files_limit"] }
@@ -105,8 +106,8 @@ module Gyre
 
         def total(name) = snapshots.sum { |each| rate(each, name) }
 
-        # This share's upper bound; "-" without data. Omits workers of another version with other
-        # bounds.
+        # Returns the upper bound of a percentile; "-" if there is no data. Omits workers of a
+        # version that has other bounds.
         def percentile(name, share, of = snapshots)
           bounds = of.first&.fetch("bounds_s", nil) || []
           counts = of.filter_map { |each| since_before(each, name) if each["bounds_s"] == bounds }.transpose.map(&:sum)
@@ -124,7 +125,7 @@ module Gyre
           former && former.size == counts.size ? counts.zip(former).map { |now, then_| now - then_ } : counts
         end
 
-        # Returns one line of plain text.
+        # Returns one line of printable ASCII.
         def shown(text, colour = nil)
           text = text.to_s.scrub("?").gsub(/[^ -~]/, "?")
           text = text[0, @width] if @width
