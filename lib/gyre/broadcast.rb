@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Publish and subscribe for WebSockets and event streams. Frames a message once per process;
-# subscribers take it without waiting. Relay carries messages between processes; History keeps the
-# last ones for reconnecting streams.
+# Publish and subscribe for WebSockets and event streams. Frames a message once in each process;
+# delivers it without waiting. Relay carries messages between processes; History keeps the last
+# messages for streams that reconnect.
 
 require "gyre/broadcast/history"
 require "gyre/broadcast/relay"
@@ -10,18 +10,18 @@ require "gyre/sse"
 require "gyre/websocket"
 
 module Gyre
-  # Topics and their subscribers. Any thread may call its methods. With `gyre serve -w` messages
-  # reach subscribers in all workers; one publisher's messages stay in order.
+  # Topics and their subscribers. Any thread may call its methods. Under `gyre serve -w`, messages
+  # reach subscribers in all workers. Messages of one publisher stay in order.
   #
-  # A topic is a String, a Symbol, or an Array of these and Integers, like [:room, 5]. Equal Strings
-  # and Symbols are the same topic.
+  # A topic is a String, a Symbol, or an Array of these and Integers, like [:room, 5]. A String and
+  # a Symbol with the same text are the same topic.
   #
   #   Gyre::WebSocket.open(env) do |socket|
   #     Gyre::Broadcast.subscribe("chat", socket)
   #     socket.each { |message| Gyre::Broadcast.publish("chat", message) }
   #   end
   module Broadcast
-    # A published message in its subscribers' forms.
+    # A published message, in the forms that its subscribers need.
     # @api private
     class Message
       attr_reader :data, :order, :origin, :number, :seen
@@ -29,19 +29,19 @@ module Gyre
       def initialize(data, options)
         @data = data
         @options = options
-        SSE.format("", **options) unless options.empty? # raises for wrong ones
+        SSE.format("", **options) unless options.empty? # raises for invalid options
       end
 
       def initialize_copy(_) = @frames = @events = nil
 
-      # True if event streams can carry it.
+      # True if event streams can carry the message.
       def text? = @data.encoding != Encoding::BINARY || @data.ascii_only?
 
-      # Compressed once for all sockets with the same window bits.
+      # Returns a frame, which is compressed once for all sockets with the same window bits.
       def frame(window_bits = 0) = (@frames ||= {})[window_bits] ||= WebSocket.frame(@data, window_bits)
 
-      # Text for event streams. `ahead`: numbers of messages that clients have seen and this process
-      # had not (History).
+      # Returns the text for event streams. `ahead`: numbers of messages that a client had seen
+      # before this process (History).
       def event(ahead = nil)
         (@events ||= {})[ahead] ||= event_at(ahead ? @seen&.with(ahead) : @seen).freeze
       end
@@ -50,7 +50,7 @@ module Gyre
         position ? SSE.format(@data, **@options, id: position) : SSE.format(@data, **@options)
       end
 
-      # Gives it a place in the history.
+      # Sets the message's place in the history.
       def place(order, origin, number, seen)
         @order, @origin, @number, @seen = order, origin, number, seen
       end
@@ -59,12 +59,13 @@ module Gyre
     @history = History.new
     @topics = {} # topic => { subscriber => true }
     @lock = Thread::Mutex.new
-    @swept = 64 # topics, after which those without subscribers are dropped
+    @swept = 64 # number of topics at which those without subscribers are dropped
 
     class << self
-      # Shares messages with all processes that use the same Redis, on any machine. For config.ru or
-      # an initializer; each process makes two connections at its first message or subscriber. While
-      # Redis is away, this process's messages wait, others' are lost; a warning reports it.
+      # Shares messages with all processes, on any machine, that use the same Redis. Call it in
+      # config.ru or an initializer. Each process makes two connections at its first message or
+      # subscriber. While Redis is unreachable, messages of this process wait, and those of others
+      # are lost. A warning reports the outage.
       # @param url [String] redis://user:password@host:port/database or redis+unix:///path
       # @param channel [String] of Redis
       # @return [nil]
@@ -75,9 +76,9 @@ module Gyre
         nil
       end
 
-      # Keeps a topic's last messages for event streams, whose events then have ids: with
-      # Last-Event-ID a stream first gets later events, each once. For config.ru or an initializer,
-      # before the first message.
+      # Keeps a topic's last messages for event streams. Events of the topic then have ids, and a
+      # stream with Last-Event-ID first gets each event that it has missed, once. Call it in
+      # config.ru or an initializer, before the first message.
       # @param topic [String, Symbol, Array]
       # @param count [Integer] messages at most
       # @param bytes [Integer] their bytes at most
@@ -123,9 +124,9 @@ module Gyre
         end
       end
 
-      # Sends a message to all subscribers of a topic, without waiting. Cuts off subscribers with a
-      # megabyte unsent (backlog_bytes_limit). A worker with 8 MB unsent loses messages, which the
-      # log counts.
+      # Sends a message to all subscribers of a topic, without waiting. Cuts off a subscriber that
+      # has a megabyte of unsent messages (backlog_bytes_limit). A worker that has 8 MB of unsent
+      # messages loses further ones; the log counts these.
       # @param topic [String, Symbol, Array]
       # @param message [String] as for {WebSocket#write}; with workers at most 16 MB as JSON
       # @param options [Hash] event:, id: for event streams (SSE.format); no id: for a kept topic
@@ -149,8 +150,8 @@ module Gyre
         end
       end
 
-      # Closes all sockets (with 1008) and streams of one subscriber in all workers, such as a
-      # logged-out user's. The app must refuse new ones.
+      # Closes all sockets (with 1008) and streams of one identity in all workers, such as those of
+      # a user at logout. The app must refuse new connections.
       # @param as [String, Symbol, Integer, Array]
       # @return [Integer] closed in this process
       def disconnect(as)
@@ -167,8 +168,8 @@ module Gyre
         @topics[key(topic)]&.size || 0
       end
 
-      # Called by Relay with a message of another process. Subscribers always get it through their
-      # loop, as the message before may have come in another thread.
+      # Called by Relay with a message of another process. Always delivers through the subscribers'
+      # loops, because the previous message may have come in another thread.
       # @api private
       def arrived(kind, topic, data, options, origin, number)
         data = data.unpack1("m0") if kind == "binary"
@@ -179,7 +180,7 @@ module Gyre
         end
       end
 
-      # Called when this process begins to hear others, also after an outage.
+      # Called when this process begins to receive messages of others, also after an outage.
       # @api private
       def hears
         Relay.attached? if @history.any?
@@ -192,7 +193,7 @@ module Gyre
         topic.is_a?(Array) ? topic.map { |part| part.is_a?(Integer) ? part : name(part) } : name(topic)
       end
 
-      # A topic that no program can name.
+      # Returns a topic that no program can name.
       def identity(as) = [nil, *key(Array(as))]
 
       def name(part)
@@ -222,7 +223,8 @@ module Gyre
 
       def disconnect_all(subscribers) = in_their_threads(subscribers) { |some| some.each(&:disconnect) }
 
-      # Calls the block soon in each loop's thread with its sockets. Returns their number.
+      # Calls the block soon in each loop's thread, with that loop's sockets. Returns the number of
+      # all sockets.
       def in_their_threads(sockets)
         sockets.group_by(&:thread_calls).sum do |calls, some|
           calls.post(-> { yield some })

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Live pages: the server keeps and renders views. A page's events come over a WebSocket; changed
-# lines go back. Page runs a view, script.js is the page's side.
+# Live pages: the server keeps and renders views. A page sends its events over a WebSocket and gets
+# changed lines back. Page runs a view on the server; script.js runs in the page.
 
 require "gyre/broadcast"
 require "gyre/live/markup"
@@ -26,16 +26,16 @@ module Gyre
   #
   #   run Counter
   #
-  # Handlers, {#mount}, {#render} and blocks of {#subscribe} and {#every} run one at a time per
-  # page.
+  # For each page, handlers, {#mount}, {#render} and blocks of {#subscribe} and {#every} run one at
+  # a time.
   class Live
     SCRIPT = File.read(File.join(__dir__, "live/script.js")).freeze
     MESSAGE_BYTES_LIMIT = 1 << 16
     private_constant :SCRIPT, :MESSAGE_BYTES_LIMIT
 
     class << self
-      # The key that signs kept variables; must be the same in all processes and after a restart.
-      # The default is random: pages lose their state at the server's end.
+      # Returns the key that signs kept variables. It must be the same in all processes and after a
+      # restart. The default is random, so that pages lose their state when the server ends.
       # @return [String]
       def secret = State.secret
 
@@ -58,14 +58,14 @@ module Gyre
          [view.document(view.embed(nonce: nonce)).to_s]]
       end
 
-      # Returns the view's element and script, for another page.
+      # Returns the view's element and script, to embed in another page.
       # @param env [Hash] of the request
       # @param at [String] this class's path
       # @param nonce [String, nil] of the page's content security policy
       # @return [Markup]
       def embed(env, at:, nonce: nil) = new.tap { |view| view.mount(env) }.embed(at: at, nonce: nonce)
 
-      # Handles an event of the page.
+      # Defines the handler of an event of the page.
       # @param event [Symbol] the name in live-click, live-change, live-input, live-submit, …
       # @yieldparam value [String, Hash] the element's value, the key, or the form's fields
       # @return [Symbol]
@@ -74,8 +74,8 @@ module Gyre
         event
       end
 
-      # Names instance variables that outlive the connection: the page keeps them, signed but
-      # readable.
+      # Names instance variables that outlive the connection. The page keeps their values, signed
+      # but readable.
       # @param names [Array<Symbol>] of variables with JSON values
       def keep(*names) = kept.concat(names.map { |name| :"@#{name}" })
 
@@ -115,8 +115,8 @@ module Gyre
       </html>
     ERB
 
-    # Sets the state, before the first rendering and when the socket opens; then kept variables get
-    # the page's values.
+    # Sets the state. Called before the first rendering, and when the socket opens, before kept
+    # variables get the page's values.
     # @param env [Hash] of the request, with its session and cookies
     def mount(env); end
 
@@ -133,7 +133,8 @@ module Gyre
     # @return [Boolean] false in the first rendering
     def connected? = !@page.nil?
 
-    # Changes the state from any fiber or thread, while no handler runs.
+    # Runs the block, which may change the state, while no handler runs. Any fiber or thread may
+    # call it.
     # @return [nil]
     def update(&block) = @page&.update(&block)
 

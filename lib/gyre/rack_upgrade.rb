@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Iodine's convention for WebSockets and event streams: an app puts a handler into
-# env["rack.upgrade"]. Rack middleware on Gyre::WebSocket, Gyre::SSE and Gyre::Broadcast.
+# Rack middleware for Iodine's convention of WebSockets and event streams: an app puts a handler
+# into env["rack.upgrade"]. Uses Gyre::WebSocket, Gyre::SSE and Gyre::Broadcast.
 
 require "gyre/broadcast"
 
 module Gyre
-  # For Iodine's and Agoo's apps.
+  # Serves apps that are written for Iodine or Agoo.
   #
   #   use Gyre::RackUpgrade
   #   run(lambda do |env|
@@ -14,8 +14,8 @@ module Gyre
   #     [200, {}, []]
   #   end)
   #
-  # A handler's optional methods: on_open(client), on_message(client, message), on_drained(client),
-  # on_shutdown(client) (the server stops), on_close(client).
+  # A handler may have the methods on_open(client), on_message(client, message), on_drained(client),
+  # on_shutdown(client), called when the server stops, and on_close(client).
   class RackUpgrade
     # @param app [#call]
     # @param options (see Gyre::WebSocket.open)
@@ -75,7 +75,7 @@ module Gyre
     end
     private_constant :Callbacks
 
-    # A handler's WebSocket or event stream; any thread may use it.
+    # The WebSocket or event stream that a handler gets. Any thread may use it.
     class Client
       # @return [Hash] the request's
       attr_reader :env
@@ -89,7 +89,7 @@ module Gyre
         @handler = handler
       end
 
-      # Sends a message; waits for a slow client.
+      # Sends a message; waits while the client is slow.
       # @param message [String]
       # @return [Boolean] false: closed
       def write(message)

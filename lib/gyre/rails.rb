@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# Makes `gem "gyre"` sufficient for Rails: `bin/rails server` starts Gyre, and state is kept by
-# fiber. Loaded by lib/gyre.rb. A starting server sets everything else (Gyre::Web::Isolation), so
-# other servers and the console are unaffected.
+# Makes `gem "gyre"` sufficient for Rails: `bin/rails server` starts Gyre, and Rails keeps state by
+# fiber. Loaded by lib/gyre.rb. Everything else is set when the server starts
+# (Gyre::Web::Isolation), so that other servers and the console are unaffected.
 
 require "gyre/version"
 
 module Gyre
-  # Rails finds it by its superclass.
+  # Rails finds this class by its superclass.
   class Railtie < ::Rails::Railtie
-    # Requests share a thread. Keeps the application's level; the server refuses :thread.
+    # Sets :fiber, because requests share a thread. Keeps a level that the application has set.
     config.before_configuration { |app| app.config.active_support.isolation_level ||= :fiber if app.config.respond_to?(:active_support) }
 
-    # Unless the application names another server for system tests.
+    # Makes Gyre the server of system tests, unless the application names another server.
     initializer "gyre.capybara" do
       ActiveSupport.on_load(:action_dispatch_system_test_case) do
         require "gyre/capybara"
@@ -20,7 +20,8 @@ module Gyre
       end
     end
 
-    # `bin/rails server -u puma` and RACKUP_HANDLER=puma start another server.
+    # Makes Gyre the default. `bin/rails server -u puma` and RACKUP_HANDLER=puma start another
+    # server.
     module DefaultHandler
       def default = ENV["RACKUP_HANDLER"] || ENV["RACK_HANDLER"] ? super : get(:gyre)
     end

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Tables of settings: flags, configuration files, keywords, checks, messages and
-# docs/configuration.md from the same rows. For gyre serve, gyre log, TLS and memcached.
+# Tables of settings. Their rows define flags, words of configuration files, keywords, checks,
+# messages and docs/configuration.md. Used by gyre serve, gyre log, gyre dns, TLS and memcached.
 
 require "did_you_mean"
 
 module Gyre
-  # Rows in groups; a row whose type is a table is a section.
+  # A table has rows in groups. A row whose type is a table itself is a section.
   #
   #   table = Gyre::Settings.new({ "Where to listen" => [Gyre::Settings.row(:port, :port, "the port", default: 80)] })
   #   table.complete({})            # => { port: 80 }
@@ -14,7 +14,7 @@ module Gyre
   class Settings
     include Enumerable
 
-    # All faults: a path like logs[2].levels (nil: the whole) and text for each.
+    # Raised with all faults. Each has a path like logs[2].levels (nil: the whole table) and a text.
     class Invalid < ArgumentError
       attr_reader :faults
       # The valid values.
@@ -27,7 +27,7 @@ module Gyre
       end
     end
 
-    # Gathers faults to report at once.
+    # Gathers faults to report them together.
     class Faults
       attr_reader :all
 
@@ -37,7 +37,7 @@ module Gyre
 
       def add(path, text) = @all << [path, text]
 
-      # Records the block's ArgumentError as a fault below this path.
+      # Calls the block and records its ArgumentError as a fault at this path.
       def at(path)
         yield
       rescue Invalid => error
@@ -48,7 +48,7 @@ module Gyre
         nil
       end
 
-      # Returns the values, or raises the faults.
+      # Returns the values, or raises Invalid if there are faults.
       def ensure_none(values) = @all.empty? ? values : raise(Invalid.new(@all, values))
 
       private
@@ -60,7 +60,7 @@ module Gyre
 
     def self.row(name, type, meaning, **rest) = Row.new(name: name, type: type, meaning: meaning, **rest)
 
-    # Returns the nearest words, as a question.
+    # Returns a question with the nearest of the words, or nil.
     def self.nearest(word, words)
       return unless word.valid_encoding?
 
@@ -70,16 +70,16 @@ module Gyre
 
     def self.list(words) = words.size > 1 ? "#{words[0..-2].join(", ")} or #{words.last}" : words.join
 
-    # Hides addresses' passwords and shortens, for messages.
+    # Returns a value's text for messages: short, and without passwords of addresses.
     def self.shown(value)
       return value.is_a?(Hash) ? "keys with values" : "a list" if value.is_a?(Enumerable)
 
       value.inspect.gsub(%r{(://)[^/@\s"]*@}, "\\1…@").then { |text| text.size > 80 ? "#{text[0, 79]}…" : text }
     end
 
-    # `groups`: rows by --help's headings; below nil without flags. `foreign`: obsolete and other
-    # programs' words with advice. `what`: noun for a row. The block checks the values together,
-    # with nil for wrong ones, and gets Faults.
+    # `groups`: rows by their headings in --help; rows under nil have no flags. `foreign`: advice
+    # for obsolete words and those of other programs. `what`: noun for a row in messages. The block
+    # checks all values together; it gets nil for an invalid value, and Faults to add to.
     def initialize(groups, what: "setting", foreign: {}, needs: [], &rule)
       @groups = groups.transform_values(&:freeze).freeze
       @what = what
@@ -104,8 +104,8 @@ module Gyre
 
     def fetch(name) = self[name] || raise(ArgumentError, "unknown #{@what}; #{hint(name.to_s)}")
 
-    # Returns checked values by name, without nil. Raises faults as Invalid, or adds them to given
-    # ones.
+    # Returns checked values by name; omits a given nil. Raises Invalid, or adds the faults to
+    # `faults`.
     def read(given, faults = nil)
       raise ArgumentError, "must be keys with values" unless given.is_a?(Hash)
       return read(given, faults = Faults.new).then { |values| faults.ensure_none(values) } unless faults
@@ -117,7 +117,7 @@ module Gyre
       values
     end
 
-    # With defaults.
+    # Returns the given values, completed by defaults.
     def complete(given) = defaults.merge(read(given))
 
     def check(name, value) = read({ name => value })[self[name].name]

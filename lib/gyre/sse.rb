@@ -11,15 +11,15 @@ module Gyre
     # No cache may store the stream; nginx must pass each event on at once.
     HEADERS = { "content-type" => "text/event-stream", "cache-control" => "no-cache", "x-accel-buffering" => "no" }.freeze
     LINE_END = /\r\n|\r|\n/.freeze
-    # Another server has nothing to send.
+    # The body of the response; only another server calls it.
     ELSEWHERE = ->(_stream) { raise "Gyre::SSE needs Gyre's server" }
     private_constant :LINE_END, :ELSEWHERE
     autoload :Events, "gyre/sse/events"
 
     class << self
-      # Makes a response of events; it ends when the block returns. Its headers ask proxies to pass
-      # each event on at once. With topics instead of a block it sends what is published to them
-      # ({Broadcast.publish}) and holds no fiber.
+      # Makes a response that streams events and ends when the block returns. Its headers ask
+      # proxies to pass each event on at once. If topics are given instead of a block, it sends the
+      # messages that are published to them ({Broadcast.publish}), and holds no fiber.
       # @param env [Hash] of the request
       # @param topics [Array<String, Symbol, Array>, nil] to subscribe to
       # @param as (see Gyre::Broadcast.subscribe)
@@ -35,11 +35,11 @@ module Gyre
         respond(env, WebSocket::Session::Block.new(block || listening(topics, as), stays: !topics.nil?), **options)
       end
 
-      # `session` and `wants`: as of an open WebSocket.
+      # `session`: a block or handler; `wants`: flags of its events (WebSocket::Session).
       # @api private
       def respond(env, session, wants: 0, headers: {}, retry_s: nil, heartbeat_s: 15)
         opening = retry_s ? "retry: #{Integer(retry_s * 1000)}\n\n" : ":\n\n" # shows the page that it is connected
-        # Comments follow after half of the idle time.
+        # A comment is sent after half of the idle time.
         limits = WebSocket::Limits.new(idle_timeout_s: 2 * heartbeat_s, close_timeout_s: nil, backlog_bytes_limit: Events::BACKLOG_BYTES_LIMIT)
         upgrade = lambda do |exchange|
           exchange.write_body(opening)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # WebSockets (RFC 6455, 8441) in a Rack app, over HTTP/1.1 and HTTP/2. An app responds with the
-# result of Gyre::WebSocket.open; then connection or stream leaves HTTP. C (ext/gyre/websocket/)
+# result of Gyre::WebSocket.open; the connection or stream then leaves HTTP. C (ext/gyre/websocket/)
 # defines read, write and other methods of an open socket.
 
 require "gyre/net"
@@ -22,7 +22,7 @@ module Gyre
   #     end
   #   end)
   #
-  # UTF-8 Strings are text, BINARY Strings binary data, for read and write.
+  # {#read} and {#write} take UTF-8 Strings for text and BINARY Strings for binary data.
   # @!method read
   #   Waits for the next message; a client must wait while nothing reads.
   #   @return [String, nil] nil: closed, by either side
@@ -43,10 +43,10 @@ module Gyre
   # @!method protocol
   #   @return [String, nil] the negotiated subprotocol
   class WebSocket
-    # Raised by sends on a closed socket.
+    # Raised by methods that send, if the socket is closed.
     class ClosedError < IOError; end
 
-    # Methods of both sides.
+    # Methods of WebSockets of a server and of a client.
     module Messages
       # @yieldparam message [String] each, until closed
       # @return [self, Enumerator]
@@ -69,8 +69,9 @@ module Gyre
     private_constant :NO_LIMITS_GIVEN, :REASON_BYTES_LIMIT
 
     class << self
-      # Makes the response to a request for a WebSocket; refuses others (400, 403, 426, 429). The
-      # socket is closed when the block returns. A handler holds no fiber while it waits.
+      # Makes the response to a request for a WebSocket, or a refusal (400, 403, 426, 429). The
+      # socket is closed when the block returns. A handler instead of a block holds no fiber while
+      # it waits for events.
       # @param env [Hash] of the request
       # @param handler [#on_message, nil] instead of a block; also on_open, on_drained, on_close
       # @param protocols [Array<String>] supported subprotocols, the preferred first
@@ -104,7 +105,7 @@ module Gyre
         [101, headers.merge("rack.gyre.upgrade" => upgrade), []]
       end
 
-      # Returns the reason in UTF-8.
+      # Checks a close's code and reason. Returns the reason in UTF-8.
       # @api private
       def check_close(code, reason)
         unless code.is_a?(Integer) && (code.between?(1000, 1003) || code.between?(1007, 1014) || code.between?(3000, 4999))
@@ -122,16 +123,16 @@ module Gyre
       def requested?(env) = Handshake.requested?(env)
     end
 
-    # Sends a ping and waits for its pong, to measure the time. Sees no pong while a message waits
-    # to be read.
+    # Measures the time from a ping to its pong. Does not see the pong while a message waits to be
+    # read.
     # @param timeout [Numeric, nil] seconds
     # @return [Float] seconds
     # @raise [TimeoutError]
     # @raise [ClosedError]
     def ping(timeout: nil) = ping_within(timeout)
 
-    # Closes without waiting for the client, which has close_timeout_s for its side. May be called
-    # again.
+    # Closes the socket without waiting for the client, which must close its side within
+    # close_timeout_s. May be called again.
     # @param code [Integer] 1000 (done), 1001 (going away), 3000–4999 (the app's); RFC 6455, 7.4
     # @param reason [String] at most 123 bytes
     # @return [nil]

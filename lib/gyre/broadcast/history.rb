@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Last messages of kept topics (Broadcast.keep), for reconnecting event streams. An event's id is a
-# Position, the last number of each publisher: processes may hear publishers in different orders,
-# and any can continue from it.
+# Keeps the last messages of topics (Broadcast.keep) for event streams that reconnect. An event's id
+# is a Position: the last message number of each publisher. Any process can continue from a
+# Position, even if it received the publishers' messages in another order.
 #
 #   "1764000000000,k3JxZ0…:17,x8QaB4…:4"   milliseconds, publisher:number, …
 
@@ -11,9 +11,9 @@ module Gyre
     class History
       PUBLISHERS_LIMIT = 32
 
-      # Numbers seen by a client or process at `time`.
+      # The last number of each publisher that a client or process had seen at `time`.
       Position = Struct.new(:time, :numbers) do
-        # Returns nil for other ids; a client's wrong id harms only itself.
+        # Returns nil if `text` is not a Position. A client that forges one harms only itself.
         def self.parse(text)
           return unless text&.match?(/\A\d{1,15}(,\w{1,32}:\d{1,18}){0,64}\z/)
 
@@ -31,7 +31,7 @@ module Gyre
         def to_s = [time, *numbers.map { |origin, number| "#{origin}:#{number}" }].join(",")
       end
 
-      # Where one event stream is in the history.
+      # The position of one event stream in the history.
       class Reading
         def initialize(history, last_event_id)
           @history = history
@@ -39,14 +39,14 @@ module Gyre
           @topics = []
         end
 
-        # Called under the history's lock. Returns :gap if events are missing.
+        # Adds a topic, under the history's lock. Returns :gap if events are missing.
         def follow(topic)
           @topics << topic
           @history.gap?(topic, @position) ? :gap : true
         end
 
         # Returns the events after those of the last call, or :gap if the history has dropped some
-        # meanwhile; nil: there are none, and further ones come one by one.
+        # of them. Returns nil if there are none; from then on {#text} delivers each event.
         def more
           @history.synchronize do
             next :gap if @begun && @topics.any? { |topic| @history.lost?(topic, @position) }
@@ -61,7 +61,7 @@ module Gyre
           end
         end
 
-        # The text of a message that is delivered at once; nil: `more` returns it, or the client has
+        # Returns a message's text to deliver at once; nil if {#more} returns it, or the client has
         # it.
         def text(message)
           message.event(@ahead) unless @order.nil? || message.order <= @order || seen?(message)
@@ -69,7 +69,7 @@ module Gyre
 
         private
 
-        # True if another process sent it to the client earlier.
+        # True if another process has already sent the message to the client.
         def seen?(message)
           number = @ahead&.[](message.origin) or return false
           if message.number >= number
@@ -80,7 +80,7 @@ module Gyre
         end
       end
 
-      # `lost`: last numbers of dropped messages.
+      # `lost`: by publisher, the number of the last dropped message.
       Kept = Struct.new(:count_limit, :bytes_limit, :messages, :bytes, :lost)
       private_constant :Kept
 
@@ -99,8 +99,8 @@ module Gyre
 
       def any? = @topics.any?
 
-      # Yields whether the topic is kept. Calls for kept topics run one at a time: streams get
-      # messages in order.
+      # Yields whether the topic is kept. Calls for kept topics run one at a time, so that streams
+      # get messages in order.
       def ordered(topic)
         @topics.key?(topic) ? synchronize { yield true } : yield(false)
       end
@@ -112,7 +112,7 @@ module Gyre
         end
       end
 
-      # Others' messages may have been missed until now.
+      # Records that messages of other processes may have been missed until now.
       def interrupted = synchronize { @began = now }
 
       # Adds a message before its delivery.
@@ -127,17 +127,17 @@ module Gyre
         drop(kept) while kept.messages.size > kept.count_limit || kept.bytes > kept.bytes_limit
       end
 
-      # Returns a client's start.
+      # Returns the position at which a client starts.
       def position(last_event_id) = Position.parse(last_event_id) || Position.new(now, @seen.dup)
 
-      # Whether messages after this position may be missing.
+      # True if messages after this position may be missing.
       def gap?(topic, position) = position.time < @began || lost?(topic, position)
 
-      # Whether messages after it are not kept any more.
+      # True if messages after this position are not kept any more.
       def lost?(topic, position) = @topics[topic].lost.any? { |origin, number| !position.covers?(origin, number) }
 
-      # Returns the events after a position, the numbers that the client has seen before this
-      # process or nil, and the position behind the events.
+      # Returns the events after a position, then the numbers that the client has seen and this
+      # process has not (nil if there are none), then the position after the events.
       def missed(topics, position)
         messages = topics.uniq.flat_map { |topic| @topics[topic].messages }
         messages = messages.reject { |message| position.covers?(message.origin, message.number) }.sort_by(&:order)
@@ -154,7 +154,7 @@ module Gyre
 
       def now = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
 
-      # Forgets what a forked child inherits.
+      # Begins an empty history, also in a forked child.
       def forget
         @pid = Process.pid
         @began = now

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Messages on their way to another process, in order and bounded memory; drops, counts and reports
-# the excess. Filled by Relay and the supervisor, emptied by one fiber.
+# A queue of messages to another process, in order and in bounded memory. Drops, counts and reports
+# messages beyond the limit. Filled by Relay and the supervisor, emptied by one fiber.
 
 module Gyre
   module Broadcast
     class Outbox
       BYTES_LIMIT = 8 << 20
 
-      # The block gets a text when drops begin and end.
+      # The block gets a text when the outbox begins to drop messages, and when it ceases.
       def initialize(bytes_limit = BYTES_LIMIT, &report)
         @bytes_limit = bytes_limit
         @report = report
@@ -18,7 +18,7 @@ module Gyre
         @bytes = @dropped = 0
       end
 
-      # Never waits; any thread may call it. Drops the message beyond the limit.
+      # Adds a message, or drops it beyond the limit. Never waits; any thread may call it.
       def offer(text)
         @lock.synchronize do
           next add(text) if @bytes < @bytes_limit
@@ -31,7 +31,7 @@ module Gyre
       # Adds a message regardless of the limit.
       def push(text) = @lock.synchronize { add(text) }
 
-      # Waits for messages, and takes all.
+      # Waits for messages, and takes all of them.
       def take
         @lock.synchronize do
           @filled.wait(@lock) while @texts.empty?

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Carries broadcasts between machines by Redis' PUBLISH and SUBSCRIBE, in a thread of each process
-# that publishes or subscribes, such as a job queue. Uses two connections, as a subscribed one takes
-# no other command (RESP 2).
+# Carries broadcasts between machines by Redis' PUBLISH and SUBSCRIBE. Runs in a thread of each
+# process that publishes or subscribes, such as a job queue. Uses two connections, because a
+# subscribed connection takes no other command (RESP 2).
 
 require "gyre"
 require "gyre/broadcast/outbox"
@@ -11,8 +11,8 @@ require "gyre/log/output/redis_connection"
 
 module Gyre
   module Broadcast
-    # Reconnects. Meanwhile own messages wait, maybe to be sent twice, which Relay notices; others'
-    # messages are lost.
+    # Reconnects after a failure. Meanwhile messages of this process wait, and those of others are
+    # lost. A message may be sent twice; Relay drops the second.
     class Redis
       PING_S = 10
       RECONNECT_S = 0.1
@@ -21,7 +21,7 @@ module Gyre
       ERRORS = [*Gyre::Log::Output::ReconnectingSocket::ERRORS, Connection::Refused, Gyre::Log::Output::Resp::Malformed].freeze
       private_constant :PING_S, :RECONNECT_S, :EXIT_S, :Connection, :ERRORS
 
-      # The block gets a text at each trouble's begin and end.
+      # The block gets a text when trouble begins and when it ends.
       def initialize(url, channel, &report)
         @url = url
         @channel = channel
@@ -34,7 +34,7 @@ module Gyre
 
       def offer(text) = @outbox.offer(text)
 
-      # Starts once per process.
+      # Starts the thread, once in each process.
       def start
         return if @pid == Process.pid
 
@@ -89,11 +89,11 @@ module Gyre
         @report.call("#{@name}: a message: #{error.message}")
       end
 
-      # Without an answer the connection counts as lost.
+      # Sends a PING; if Redis does not answer, the connection counts as lost.
       def ping
         @incoming.write(Gyre::Log::Output::Resp.command("PING")) if @subscribed
       rescue *ERRORS
-        nil # the other task sees that
+        nil # the receiving task notices it
       end
 
       # Sends waiting messages.

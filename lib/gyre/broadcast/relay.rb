@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Carries messages between this and other processes for Gyre::Broadcast: as an Array of JSON values
-# with process and number, as it may come on several ways and counts once. Knows no subscribers.
+# Carries messages between this process and others, for Gyre::Broadcast. A message is a JSON Array
+# with its process and its number, by which a message that comes on two ways counts once. Knows no
+# subscribers.
 
 require "json"
 require "securerandom"
@@ -9,21 +10,21 @@ require "securerandom"
 module Gyre
   module Broadcast
     module Relay
-      # Longest encoded message.
+      # Maximum bytes of an encoded message.
       BYTES_LIMIT = 16 << 20
-      # Other processes with remembered numbers.
+      # Maximum processes whose last number is remembered.
       ORIGINS_LIMIT = 1000
       private_constant :ORIGINS_LIMIT
 
       @lock = Thread::Mutex.new
       @arrivals = Thread::Mutex.new # keeps a publisher's messages in order, whichever way they come
       @carriers = []
-      @inherited = [] # those also of forked children
+      @inherited = [] # carriers that forked children use too
       @numbers = {} # last numbers of other processes
 
       class << self
-        # `carrier` takes encoded messages (`offer`, see Outbox). Forked children inherit it, for
-        # use after `start`.
+        # Adds a carrier, whose `offer` takes encoded messages (see Outbox). If it is inherited,
+        # forked children use it too, after `start`.
         def attach(carrier, inherited: false)
           @lock.synchronize do
             renew unless @pid == Process.pid
@@ -32,15 +33,15 @@ module Gyre
           end
         end
 
-        # True if messages go to other processes. Called before a process's first message and
-        # subscriber; starts the carriers.
+        # Starts the inherited carriers. True if messages go to other processes. Called before each
+        # message and subscription.
         def attached?
           @lock.synchronize { renew unless @pid == Process.pid }
           @inherited.each(&:start)
           @carriers.any?
         end
 
-        # Returns this process and the message's number.
+        # Sends a message. Returns this process's name and the message's number.
         def send(kind, topic, data, options)
           @lock.synchronize do
             text = @carriers.any? ? JSON.generate([@origin, @number + 1, kind, topic, data, options]) : ""
@@ -52,7 +53,7 @@ module Gyre
           end
         end
 
-        # Takes another process's message, unless it has come before.
+        # Passes on another process's message, unless it has come before.
         def receive(message)
           origin, number, kind, topic, data, options = message
           @arrivals.synchronize do
@@ -64,7 +65,7 @@ module Gyre
 
         private
 
-        # Starts over in a forked child, without the parent's carriers.
+        # Starts over in a forked child, with the inherited carriers only.
         def renew
           @pid = Process.pid
           @origin = SecureRandom.alphanumeric(12)

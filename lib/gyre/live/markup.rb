@@ -24,10 +24,10 @@ module Gyre
       # @return [String]
       def to_s = @html
 
-      # ERB that escapes <%= %> and makes Markup.
+      # ERB that escapes values of <%= %> and returns Markup.
       # @api private
       class Template < ERB
-        # Passes on values instead of their to_s.
+        # Passes values of <%= %> to {Markup.of} instead of calling to_s.
         class Compiler < ERB::Compiler
           def add_insert_cmd(out, content) = out.push("_erbout << ::Gyre::Live::Markup.of((#{content})).to_s")
         end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# An open page: handles its WebSocket with the view, and sends changes. Holds a fiber only for each
-# Live#every.
+# An open page: passes messages of its WebSocket to the view, and sends the view's changes. Holds no
+# fiber, except one for each Live#every.
 
 require "gyre/broadcast"
 require "gyre/sync/queue"
@@ -9,12 +9,12 @@ require "json"
 
 module Gyre
   class Live
-    # The page sends ["", token], then [event, value]; it gets [first line, lines to drop, new
-    # lines, token or null].
+    # The page sends ["", token] once, then [event, value] for each event. The server sends [first
+    # line, number of lines to drop, new lines, token or null].
     class Page
       WAITING_LIMIT = 1000 # messages of topics that the view has not handled
 
-      # The view's block for a topic; a subscriber of Broadcast.
+      # A subscriber of Broadcast, with the view's block for a topic.
       class Subscription
         def initialize(page, block)
           @page = page
@@ -93,7 +93,8 @@ module Gyre
         nil
       end
 
-      # Runs blocks together in the next turn. False: the page is too slow and must reconnect.
+      # Runs the block in the next turn, together with others that wait. Returns false if the page
+      # has closed or is too slow.
       def later(block, argument)
         return false if @socket.closed?
         return @socket.close(1013, "too slow") || false if @waiting.size >= WAITING_LIMIT
@@ -105,7 +106,8 @@ module Gyre
 
       private
 
-      # Refuses values that no page can get: half of a surrogate pair, 1e999.
+      # Returns nil for invalid JSON, and for values that JSON cannot return: half of a surrogate
+      # pair, 1e999.
       def parse(message)
         JSON.parse(message, max_nesting: 10).tap { |parsed| JSON.generate(parsed) }
       rescue JSON::ParserError, JSON::GeneratorError
@@ -121,7 +123,7 @@ module Gyre
         push
       end
 
-      # Handles a page's first message; `token` is from before it reconnected.
+      # Handles a page's first message. `token` has the page's kept variables.
       def join(event, token)
         return false unless event == ""
 
@@ -142,7 +144,8 @@ module Gyre
         end
       end
 
-      # Returns the differing lines.
+      # Returns the index of the first changed line, the number of old lines to drop, and the new
+      # lines.
       def changes(old, new)
         shorter = [old.size, new.size].min
         first = (0...shorter).find { |index| old[index] != new[index] } || shorter
@@ -150,7 +153,7 @@ module Gyre
         [first, old.size - first - last, new[first...new.size - last]]
       end
 
-      # For blocks outside of callbacks.
+      # Handles exceptions of blocks that run outside of callbacks.
       def guard
         yield
       rescue StandardError => error

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# A view's kept variables in its page: signed JSON, not encrypted. Called by Live.
+# Signs and verifies a view's kept variables, which the page keeps as JSON. Encrypts nothing. Called
+# by Live.
 
 require "json"
 require "openssl"
@@ -8,11 +9,12 @@ require "securerandom"
 
 module Gyre
   class Live
-    # A token is the JSON in Base64, a dot, and its HMAC.
+    # A token is JSON in Base64, a dot, and an HMAC of the view's name and the Base64 text.
     module State
       SECRET_BYTES = 32
 
-      # Made here, before the mold forks, so that all workers share it.
+      # The secret is made as this file is loaded, before the mold forks, so that all workers share
+      # it.
       @secret = SecureRandom.bytes(SECRET_BYTES)
 
       class << self
@@ -29,7 +31,8 @@ module Gyre
           "#{text}.#{signature(view, text)}"
         end
 
-        # Returns {} if another view or secret signed it.
+        # Returns the token's variables; {} if it was signed for another view or with another
+        # secret.
         def verify(view, token)
           text, signature = token.to_s.split(".", 2)
           return {} unless signature && OpenSSL.secure_compare(signature, signature(view, text))

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# A server's limits: a frozen object with a reader per row of a table, such as Gyre::HTTP::Limits.
+# A server's limits: a frozen object with a reader for each row of a table, such as
+# Gyre::HTTP::Limits.
 
 require "gyre/settings"
 
@@ -17,14 +18,14 @@ module Gyre
         end
       end
 
-      # Returns the given limits, or makes them of values.
+      # Returns the given limits, or makes limits of a Hash.
       def self.from(given)
         raise ArgumentError, "limits: must be a Hash or a #{name}, not #{Settings.shown(given)}" unless given.is_a?(Hash) || given.is_a?(self)
 
         given.is_a?(self) ? given : new(**given)
       end
 
-      # Takes values by name; others get defaults.
+      # Takes values by name; other limits get their defaults.
       def initialize(**given)
         self.class::TABLE.complete(given).each { |name, value| instance_variable_set("@#{name}", value) }
         freeze

@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
-# One setting of a table (Settings): gives flags, words, keywords, checks and the guide's lines.
+# A row of a table of settings: defines a flag, word, keyword, check and line of the guide.
 
 require "gyre/net/endpoint"
 require "gyre/settings/units"
 
 module Gyre
   class Settings
-    # `name`: keyword; `meaning`: one sentence; `usual`: describes a computed default; `range`:
-    # bounds; `list`: may be repeated; `also`: other names; `short`: flag; `argument`: shown for the
-    # type; `status`: HTTP's beyond a limit; `secret`: hidden in messages.
+    # `name`: the keyword; `meaning`: one sentence; `usual`: describes a computed default; `range`:
+    # bounds of the value; `list`: it may be repeated; `also`: other names; `short`: the short flag;
+    # `argument`: the value in help; `status`: HTTP status beyond a limit; `secret`: messages hide
+    # the value.
     Row = Struct.new(:name, :type, :meaning, :default, :usual, :range, :list, :also, :short, :argument, :status, :secret,
                      keyword_init: true) do
       def initialize(name:, type:, meaning:, **rest)
@@ -19,13 +20,13 @@ module Gyre
         freeze
       end
 
-      # False for broken encoding or NUL, which no setting has.
+      # False for a String with an invalid encoding or a NUL, which no setting may have.
       def self.plain?(value) = !value.is_a?(String) || (value.encoding.ascii_compatible? && value.valid_encoding? && !value.include?("\0"))
 
-      # True if the value is a table.
+      # True if the value is itself a table.
       def section? = type.is_a?(Settings)
 
-      # In configurations: times have no unit.
+      # The name in configuration files, without the unit of times.
       def word = name.to_s.delete_suffix("_s")
 
       def flag = "--#{word.tr("_", "-")}"
@@ -52,13 +53,13 @@ module Gyre
         [type.expected, bounds, ("or none" if timeout?)].compact.join(", ")
       end
 
-      # For guide and --help.
+      # Returns the meaning for guide and --help.
       def text
         choice = type.expected if !section? && type.unit == :words && !meaning.include?(type.expected)
         [[meaning, *choice].join(": "), ("may be repeated" if list)].compact.join("; ")
       end
 
-      # For guide and --help; may be nil.
+      # Returns the default for guide and --help, or nil.
       def default_text
         return usual if usual
         return "none" if timeout? && default.nil?
@@ -94,19 +95,19 @@ module Gyre
       end
     end
 
-    # Types of settings: how values are written and read. Parts add their own.
-    # The block takes a value or text, and returns nil if invalid, or raises ArgumentError with more
-    # than `expected`.
+    # A type of settings: how values are written and read. The block takes a value or its text and
+    # returns the checked value. If it is invalid, the block returns nil, or raises ArgumentError
+    # with more than `expected`.
     class Type
       # For times.
       ABOVE_ZERO = (Float::MIN..).freeze
 
-      # The value in help (nil: no value), and in messages and the guide.
+      # The value's name in help (nil: no value); its description in messages and guide.
       attr_reader :argument, :expected
-      # Numbers' unit and usual bounds.
+      # The unit and the usual bounds of a number.
       attr_reader :unit, :range
 
-      # Takes a Symbol of TYPES, words, or a Type.
+      # Returns the Type of a Symbol in TYPES, of an Array of valid words, or itself.
       def self.of(type)
         return TYPES.fetch(type) if type.is_a?(Symbol)
         return type unless type.is_a?(Array)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A client for server-sent events (WHATWG HTML, section 9.2): reads a stream of the HTTP client, and
-# reconnects after its last event. `require "gyre/sse/client"`.
+# A client for server-sent events (WHATWG HTML, section 9.2): reads a response of the HTTP client as
+# events, and reconnects after its last event. Loaded by `require "gyre/sse/client"`.
 
 require "gyre/http/client"
 require "gyre/sse"
@@ -11,7 +11,7 @@ module Gyre
     # An event: type (default "message"), data, and the last id so far.
     Event = Struct.new(:type, :data, :id)
 
-    # Cuts a stream, in any pieces, into events.
+    # Parses a stream, which comes in any pieces, into events.
     # @api private
     class Parser
       MARK = "\xEF\xBB\xBF".b.freeze
@@ -86,7 +86,7 @@ module Gyre
     class Client
       AGAIN = [429, 500, 502, 503, 504].freeze
       WAIT_LIMIT_S = 60
-      LEAST_S = 0.05 # times the failures in a row, whatever the server asks for
+      LEAST_S = 0.05 # shortest pause, times the failures in a row
       private_constant :AGAIN, :WAIT_LIMIT_S, :LEAST_S
 
       # @return [String, nil] sent when it reconnects
@@ -106,7 +106,7 @@ module Gyre
       end
 
       # Yields events until the block leaves or the server ends the stream (204). Reconnects after a
-      # connection's end, network errors, 429 and 5xx.
+      # connection's end, network errors, 429, 500, 502, 503 and 504.
       # @yieldparam event [Event]
       # @return [self, Enumerator]
       # @raise [HTTP::Client::Error] the first connection fails, or the server refuses
@@ -142,7 +142,7 @@ module Gyre
         @client.stream("GET", @url, headers: headers, timeout_s: nil)
       end
 
-      # Returns the seconds that the server asks to wait, if any.
+      # Returns the seconds until the next attempt; raises if the status is final.
       def refused(response)
         response.check unless AGAIN.include?(response.status)
         raise ProtocolError, "#{response.url} responded with #{response.status} instead of events" unless AGAIN.include?(response.status)
@@ -150,7 +150,7 @@ module Gyre
         response.retry_after_s || @retry_s
       end
 
-      # True if an event came.
+      # Yields the response's events; true if there was one.
       def read(response)
         type = response["content-type"].to_s
         raise ProtocolError, "#{response.url} sends #{type.inspect} instead of events" unless type.match?(%r{\Atext/event-stream\s*(;|\z)}i)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# An open event stream, which has left HTTP like a WebSocket and sends text without frames
-# (ext/gyre/websocket/). SSE.respond makes one. Runs none of the app's code.
+# An open event stream. Like a WebSocket it has left HTTP, but it sends text without frames
+# (ext/gyre/websocket/). Made by SSE.respond. Runs none of the app's code.
 
 require "gyre/broadcast"
 
@@ -9,7 +9,7 @@ module Gyre
   module SSE
     # One open stream. Any fiber and thread may call its methods.
     class Events < WebSocket
-      # Unsent bytes of broadcasts beyond which the stream ends; the page then reconnects.
+      # Maximum unsent bytes of broadcasts. Beyond it the stream ends, and the page reconnects.
       BACKLOG_BYTES_LIMIT = 1 << 20
       private :each, :ping, :protocol
 
@@ -36,8 +36,8 @@ module Gyre
       # @raise (see #write)
       def comment(text = "") = tap { transmit(":#{text.tr("\r\n", " ")}\n\n") }
 
-      # Waits until the client has left or is too slow, or {#close} is called. First sends missed
-      # events of kept topics ({Broadcast.keep}).
+      # Sends the events of kept topics that the client has missed ({Broadcast.keep}). Then waits
+      # until the client has left or is too slow, or {#close} is called.
       # @return [nil]
       # @raise (see #write)
       def listen

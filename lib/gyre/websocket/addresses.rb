@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Open sockets by client address, for address_limit. Each removes itself when it ends.
+# Keeps open sockets by client address, for address_limit. A socket removes itself when it ends.
 
 require "ipaddr"
 
@@ -9,7 +9,7 @@ module Gyre
     module Addresses
       @sockets = {} # address => { socket => true }
       @lock = Thread::Mutex.new
-      @swept = 64 # addresses, after which those without sockets are dropped
+      @swept = 64 # number of addresses at which those without sockets are dropped
 
       class << self
         # Returns the Hash of the client's sockets.
@@ -22,7 +22,8 @@ module Gyre
 
         private
 
-        # Takes the first 64 bits of an IPv6 address: a customer has all addresses below them.
+        # Takes the first 64 bits of an IPv6 address, because a customer has all addresses that
+        # begin with them.
         def network(address)
           address.include?(":") ? IPAddr.new(address[/\A[^%]*/]).mask(64).to_s : address
         rescue IPAddr::Error

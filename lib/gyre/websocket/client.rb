@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A WebSocket as a client, over HTTP/1.1: `require "gyre/websocket/client"`. The HTTP client
-# connects and asks; C handles frames (ext/gyre/websocket/frames.c). Never compresses.
+# The client's side of WebSockets, over HTTP/1.1. Loaded by `require "gyre/websocket/client"`. The
+# HTTP client connects and sends the request; C handles frames (ext/gyre/websocket/frames.c). Never
+# compresses.
 
 require "gyre/clock"
 require "gyre/http/client"
@@ -39,9 +40,10 @@ module Gyre
         end
       end
 
-      # Like {connect} with a block; connects again if the connection was lost, or the server closed
-      # it with 1001 or 1011 to 1014: a restart or error. Pauses double with each failure, up to a
-      # minute. The block gets each new socket, to subscribe again; messages in between are lost.
+      # Connects like {connect}. Connects again if the connection was lost, or if the server closed
+      # it for a restart or error (1001, 1011 to 1014). Pauses double with each failure, up to a
+      # minute. The block is called with each new socket, so that it can subscribe again. Messages
+      # sent in between are lost.
       #
       #   Gyre::WebSocket.keep_connected("wss://example.com/chat") do |socket|
       #     socket.each { |message| puts message }
@@ -86,8 +88,8 @@ module Gyre
       end
     end
 
-    # An open WebSocket. Fibers and threads may call its methods; one reads at a time. Answers pings
-    # and sees pongs only while something reads.
+    # An open WebSocket. Any fiber or thread may call its methods, but only one may read at a time.
+    # Answers pings and sees pongs only during a read.
     class Client
       include Messages
 
@@ -145,7 +147,7 @@ module Gyre
         raise ArgumentError, "a message is valid UTF-8, or BINARY"
       end
 
-      # Sends a ping and waits for its pong, which another fiber or thread must read.
+      # Sends a ping and waits for its pong. Another fiber or thread must read meanwhile.
       # @param timeout [Numeric, nil] seconds
       # @return [Float] seconds
       # @raise [TimeoutError, ClosedError]
@@ -166,8 +168,8 @@ module Gyre
         Clock.now - start
       end
 
-      # Closes, and waits up to close_timeout_s for the server's close; drops messages meanwhile.
-      # May be called again.
+      # Closes the socket, and waits up to close_timeout_s for the server's close. Drops messages
+      # that come meanwhile. May be called again.
       # @param code [Integer] 1000 (done), 3000 to 4999 (the app's own); RFC 6455, section 7.4
       # @param reason [String] at most 123 bytes
       # @return [nil]
@@ -226,7 +228,7 @@ module Gyre
         "it chose a subprotocol that was not offered" if (name = response["sec-websocket-protocol"]) && !protocols.include?(name)
       end
 
-      # Returns a frame's or message's kind, payload and code; nil after the end.
+      # Returns the kind, payload and code of the next message or control frame; nil after the end.
       def receive
         return if @code
 
@@ -255,7 +257,7 @@ module Gyre
         @reading = false
       end
 
-      # False if it was certainly not sent.
+      # Sends a frame; false if it was not sent completely.
       def send_frame(opcode, payload)
         return false if @code
 
@@ -265,7 +267,7 @@ module Gyre
         false # the reader finds the cause
       end
 
-      # The other reader may have begun to wait long before the close.
+      # Waits for the end, at most until @close_by: the fiber that reads may wait longer.
       def await_end
         @lock.synchronize do
           until @code || (left = @close_by && (@close_by - Clock.now))&.negative?

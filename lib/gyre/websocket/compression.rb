@@ -10,11 +10,12 @@ module Gyre
     class Compression
       NAME = "permessage-deflate"
       MOST_BITS = 15
-      # Values of an offer's parameters. zlib's smallest window for compressing is 9.
+      # Accepted values of an offer's parameters. (zlib compresses with a window of at least 9
+      # bits.)
       VALUES = { "server_no_context_takeover" => [nil], "client_no_context_takeover" => [nil],
                  "server_max_window_bits" => [*"9".."15"], "client_max_window_bits" => [nil, *"8".."15"] }.freeze
-      # Window bits where the window is kept: 4 KB of earlier messages, in 38 KB of memory. 15 bits
-      # would take 268 KB.
+      # Window bits if the window is kept between messages. 12 bits are 4 KB of earlier messages and
+      # take 38 KB of memory; 15 bits would take 268 KB.
       KEPT_BITS = 12
       private_constant :NAME, :MOST_BITS, :VALUES, :KEPT_BITS
 
@@ -35,7 +36,7 @@ module Gyre
 
         private
 
-        # Returns an offer's parameters; nil if malformed or declined.
+        # Returns an offer's parameters; nil if the offer is malformed or not acceptable.
         def parse(text)
           name, *parameters = text.split(";", -1).map { |part| part.split("=", 2).map { |word| word.strip.sub(/\A"(.*)"\z/, '\1') } }
           offer = parameters.to_h { |parameter| [parameter.first, parameter[1]] }
@@ -43,8 +44,8 @@ module Gyre
         end
       end
 
-      # For C: window bits and whether the window is kept, first for messages to the client, then
-      # from it.
+      # Window bits and whether the window is kept: two values for messages to the client, then two
+      # for messages from the client. Read by C.
       attr_reader :agreed
       attr_reader :response
 

@@ -20,7 +20,7 @@ module Gyre
         env["REQUEST_METHOD"] == "GET" && env["rack.protocol"].is_a?(Array) && env["rack.protocol"].any? { |name| name.casecmp?("websocket") }
       end
 
-      # Proves that the peer has read the key.
+      # Returns Sec-WebSocket-Accept, which proves that the server has read the client's key.
       def self.accept(key) = Digest::SHA1.base64digest(key + GUID)
 
       attr_reader :refusal # a response, or nil
@@ -57,13 +57,13 @@ module Gyre
         refuse(403, "pages of this origin may not open this WebSocket") unless allowed?(origins)
       end
 
-      # True for a request with a body, which would mix with the first frames.
+      # True if the request has a body, whose bytes would mix with the first frames.
       def body?
         @env.key?("HTTP_TRANSFER_ENCODING") || @env["CONTENT_LENGTH"].to_i.positive?
       end
 
-      # Browsers let any page connect anywhere with the user's cookies, and send the page's origin
-      # (section 10.2).
+      # Checks the page's origin, because browsers let any page connect anywhere with the user's
+      # cookies (section 10.2).
       def allowed?(origins)
         origin = @env["HTTP_ORIGIN"]
         return true if origin.nil? || origins == :any
@@ -72,7 +72,7 @@ module Gyre
         Array(origins).any? { |allowed| allowed === origin }
       end
 
-      # Compares hosts and ports only: a proxy may speak TLS where this server does not.
+      # Compares host and port, not the scheme: a proxy may use TLS while this server does not.
       def own?(origin)
         scheme, authority = origin.downcase.split("://", 2)
         host = @env["HTTP_HOST"].to_s.downcase

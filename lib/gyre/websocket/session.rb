@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
-# Runs a WebSocket's app code for ext/gyre/websocket/connection.c: one method at a time, each in a
-# fiber. Handles its exceptions.
+# Runs the app's code for a WebSocket: one method at a time, in a fiber. Handles the app's
+# exceptions. Called by ext/gyre/websocket/connection.c.
 
 require "gyre/errors"
 
 module Gyre
   class WebSocket
-    # A handler's methods are called for events; a block runs once, by a session.
+    # A session is a handler, whose methods are called for events, or a Block, which runs once.
     module Session
-      # Flags as in websocket.h; without any, the code itself reads.
+      # Flags of the events that a session wants, as in websocket.h. If no flag is set, the session
+      # itself reads messages.
       MESSAGES = 1
       DRAINED = 2
       CLOSE = 4
@@ -17,15 +18,15 @@ module Gyre
       private_constant :MESSAGES, :DRAINED, :CLOSE, :STORAGE
 
       class << self
-        # Returns the events that a handler wants.
+        # Returns the flags of the events that a handler wants.
         def wants(handler)
           raise ArgumentError, "a handler of WebSockets needs on_message" unless handler.respond_to?(:on_message)
 
           MESSAGES | (handler.respond_to?(:on_drained) ? DRAINED : 0) | (handler.respond_to?(:on_close) ? CLOSE : 0)
         end
 
-        # Calls a socket's handler, then those of the others that are due in this turn: until their
-        # code waits, they share a fiber.
+        # Calls a socket's handler, then the handlers of other sockets that are due in this turn.
+        # They share this fiber until one of them waits.
         def serve(socket)
           thread, fiber = Thread.current, Fiber.current
           while socket
@@ -49,7 +50,8 @@ module Gyre
           end
         end
 
-        # Returns the next event. A stop during its wait closes the socket; on_close still follows.
+        # Returns a socket's next event. Gyre::Stop during the wait closes the socket; on_close
+        # still follows.
         def event_of(socket)
           socket.event
         rescue Gyre::Stop
@@ -66,7 +68,8 @@ module Gyre
           end
         end
 
-        # Handles the app's exception; a close by the client is not the app's fault.
+        # Reports the app's exception and closes the socket. A ClosedError of a closed socket is no
+        # fault.
         def failed(socket, error)
           raise error if error.is_a?(SystemExit) || error.is_a?(SignalException)
           return socket.close(1001) if error.is_a?(Gyre::Stop)
@@ -77,7 +80,7 @@ module Gyre
         end
       end
 
-      # Reads in one fiber.
+      # A session whose block reads in one fiber.
       class Block
         # `stays`: the socket outlives the block.
         def initialize(block, stays: false)

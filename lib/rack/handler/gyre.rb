@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The handler for Rack 2, found by rackup by this path.
+# The handler for Rack 2; rackup finds this file by its path.
 
 require "gyre/web/handler"
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# For `rackup -s gyre` and `rails server -u gyre`, found by this path.
+# The handler for `rackup -s gyre` and `rails server -u gyre`, which find this file by its path.
 
 require "gyre/web/handler"
 
