@@ -40,8 +40,8 @@ module Gyre
       # Returns a frame, which is compressed once for all sockets with the same window bits.
       def frame(window_bits = 0) = (@frames ||= {})[window_bits] ||= WebSocket.frame(@data, window_bits)
 
-      # Returns the text for event streams. `ahead`: numbers of messages that a client had seen
-      # before this process (History).
+      # Returns the text for event streams. `ahead`: numbers that a client has seen and this process
+      # has not.
       def event(ahead = nil)
         (@events ||= {})[ahead] ||= event_at(ahead ? @seen&.with(ahead) : @seen).freeze
       end
@@ -223,8 +223,8 @@ module Gyre
 
       def disconnect_all(subscribers) = in_their_threads(subscribers) { |some| some.each(&:disconnect) }
 
-      # Calls the block soon in each loop's thread, with that loop's sockets. Returns the number of
-      # all sockets.
+      # Calls the block soon in each loop's thread, with that loop's sockets. Returns the sockets'
+      # number.
       def in_their_threads(sockets)
         sockets.group_by(&:thread_calls).sum do |calls, some|
           calls.post(-> { yield some })

@@ -26,8 +26,8 @@ module Gyre
   #
   #   run Counter
   #
-  # For each page, handlers, {#mount}, {#render} and blocks of {#subscribe} and {#every} run one at
-  # a time.
+  # A page's handlers, {#mount}, {#render}, and blocks of {#subscribe} and {#every} run one at a
+  # time.
   class Live
     SCRIPT = File.read(File.join(__dir__, "live/script.js")).freeze
     MESSAGE_BYTES_LIMIT = 1 << 16
@@ -74,8 +74,8 @@ module Gyre
         event
       end
 
-      # Names instance variables that outlive the connection. The page keeps their values, signed
-      # but readable.
+      # Names instance variables that outlive the connection. The page keeps them, signed but
+      # readable.
       # @param names [Array<Symbol>] of variables with JSON values
       def keep(*names) = kept.concat(names.map { |name| :"@#{name}" })
 
@@ -133,8 +133,7 @@ module Gyre
     # @return [Boolean] false in the first rendering
     def connected? = !@page.nil?
 
-    # Runs the block, which may change the state, while no handler runs. Any fiber or thread may
-    # call it.
+    # Changes the state by the block while no handler runs. Any fiber or thread may call it.
     # @return [nil]
     def update(&block) = @page&.update(&block)
 

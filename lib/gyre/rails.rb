@@ -20,8 +20,7 @@ module Gyre
       end
     end
 
-    # Makes Gyre the default. `bin/rails server -u puma` and RACKUP_HANDLER=puma start another
-    # server.
+    # Makes Gyre the default; `bin/rails server -u puma` or RACKUP_HANDLER=puma still starts Puma.
     module DefaultHandler
       def default = ENV["RACKUP_HANDLER"] || ENV["RACK_HANDLER"] ? super : get(:gyre)
     end

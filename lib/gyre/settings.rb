@@ -104,8 +104,7 @@ module Gyre
 
     def fetch(name) = self[name] || raise(ArgumentError, "unknown #{@what}; #{hint(name.to_s)}")
 
-    # Returns checked values by name; omits a given nil. Raises Invalid, or adds the faults to
-    # `faults`.
+    # Returns checked values by name, without nil. Raises Invalid, or adds to `faults` if given.
     def read(given, faults = nil)
       raise ArgumentError, "must be keys with values" unless given.is_a?(Hash)
       return read(given, faults = Faults.new).then { |values| faults.ensure_none(values) } unless faults

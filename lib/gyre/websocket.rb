@@ -24,7 +24,7 @@ module Gyre
   #
   # {#read} and {#write} take UTF-8 Strings for text and BINARY Strings for binary data.
   # @!method read
-  #   Waits for the next message; a client must wait while nothing reads.
+  #   Waits for the next message. While no fiber reads, the client cannot send more.
   #   @return [String, nil] nil: closed, by either side
   # @!method write(message)
   #   Sends a message; waits while the client is slow (output_bytes_limit).
@@ -70,8 +70,7 @@ module Gyre
 
     class << self
       # Makes the response to a request for a WebSocket, or a refusal (400, 403, 426, 429). The
-      # socket is closed when the block returns. A handler instead of a block holds no fiber while
-      # it waits for events.
+      # socket is closed when the block returns. A handler holds no fiber between events.
       # @param env [Hash] of the request
       # @param handler [#on_message, nil] instead of a block; also on_open, on_drained, on_close
       # @param protocols [Array<String>] supported subprotocols, the preferred first
@@ -123,8 +122,7 @@ module Gyre
       def requested?(env) = Handshake.requested?(env)
     end
 
-    # Measures the time from a ping to its pong. Does not see the pong while a message waits to be
-    # read.
+    # Measures the time from a ping to its pong, which is not seen while a message waits.
     # @param timeout [Numeric, nil] seconds
     # @return [Float] seconds
     # @raise [TimeoutError]

@@ -61,8 +61,7 @@ module Gyre
           end
         end
 
-        # Returns a message's text to deliver at once; nil if {#more} returns it, or the client has
-        # it.
+        # Returns the text of a message; nil if {#more} returns it, or the client has it.
         def text(message)
           message.event(@ahead) unless @order.nil? || message.order <= @order || seen?(message)
         end
@@ -99,8 +98,8 @@ module Gyre
 
       def any? = @topics.any?
 
-      # Yields whether the topic is kept. Calls for kept topics run one at a time, so that streams
-      # get messages in order.
+      # Yields whether the topic is kept. Runs one call at a time for kept topics, to keep the
+      # order.
       def ordered(topic)
         @topics.key?(topic) ? synchronize { yield true } : yield(false)
       end

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Carries messages between this process and others, for Gyre::Broadcast. A message is a JSON Array
-# with its process and its number, by which a message that comes on two ways counts once. Knows no
-# subscribers.
+# Carries messages between this process and others, for Gyre::Broadcast. A message is a JSON Array.
+# It has its process and number, so that a duplicate is recognized. Knows no subscribers.
 
 require "json"
 require "securerandom"
@@ -33,8 +32,7 @@ module Gyre
           end
         end
 
-        # Starts the inherited carriers. True if messages go to other processes. Called before each
-        # message and subscription.
+        # Starts inherited carriers. Returns whether messages go to other processes.
         def attached?
           @lock.synchronize { renew unless @pid == Process.pid }
           @inherited.each(&:start)

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Lists the parts of this build and the libraries that extconf.rb did not find, for `gyre
-# --version`.
+# Lists the parts of this build and the libraries that it lacks, for `gyre --version`.
 
 require "rbconfig"
 require "gyre/http/h2"

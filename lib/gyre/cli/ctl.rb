@@ -97,7 +97,7 @@ module Gyre
         FAILED
       end
 
-      # Reconnects to ask for the restart's result, because the replaced program closed the
+      # Asks for the restart's result. Reconnects, because the replaced program closed its
       # connection.
       def outcome
         deadline = Clock.now + AWAY_S

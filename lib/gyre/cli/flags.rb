@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Parses the flags of `gyre`'s commands: an OptionParser that takes exact names only (by itself it
-# takes `-w 4` for --write-timeout). Refuses an unknown flag and suggests the nearest one. Prints
-# nothing and never exits.
+# Parses the flags of commands: an OptionParser that takes exact names only (by itself it takes `-w
+# 4` for --write-timeout). Refuses an unknown flag and suggests the nearest one. Never prints or
+# exits.
 
 require "optparse"
 require "gyre/errors"
@@ -45,8 +45,7 @@ module Gyre
         separator(footer) if footer
       end
 
-      # Declares a flag like OptionParser#on. Turns the block's ArgumentError into a UsageError with
-      # the flag.
+      # Declares a flag like OptionParser#on. Turns the block's ArgumentError into a UsageError.
       def on(*words, &block)
         name = (words.grep(/\A--/).first || words.first)[/\A[\w-]+/]
         @parser.on(*words) do |value|
@@ -107,8 +106,7 @@ module Gyre
         raise UsageError, "#{broken.scrub("?").inspect} is not valid #{broken.encoding}, the encoding of this terminal (see `locale`): convert it"
       end
 
-      # Attaches a lone dash to its flag: Ruby 3.1's OptionParser does not take it as optional
-      # argument.
+      # Attaches a lone dash to its flag: Ruby 3.1 does not take it as an optional argument.
       def attach_dashes(words)
         words.each_with_object([]) do |word, all|
           next all << word unless word == "-" && @dash.include?(all.last)

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Runs `gyre log` and its subcommands serve, send, tail, status and reopen; their code is in
-# cli/log/.
+# Runs the subcommands of `gyre log`: serve, send, tail, status and reopen (in cli/log/).
 
 require "gyre/cli"
 require "gyre/cli/flags"

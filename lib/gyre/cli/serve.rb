@@ -131,8 +131,7 @@ module Gyre
       end
 
       # Serves in this process. If --user or --group is set, opens sockets and changes the user
-      # before it loads the app. Otherwise loads the app first, to find its mistakes before taking a
-      # port.
+      # before it loads the app. Otherwise loads the app first, to find its mistakes sooner.
       def serve_alone(settings, environment)
         require "gyre/cli/process/service_manager"
         require "gyre/cli/serve/holdings"
@@ -330,8 +329,8 @@ module Gyre
 
       module_function
 
-      # `groups`: mount point of control groups (cgroups(7), version 2); `mine`: file that names
-      # this process's group.
+      # `groups`: mount point of cgroups(7), version 2; `mine`: file that names this process's
+      # group.
       def available(groups: GROUPS, mine: "/proc/self/cgroup") = [Etc.nprocessors, quota(groups, mine)&.ceil].compact.min.clamp(1, nil)
 
       # Returns the lowest quota, in processors, of this group and those above it, or nil. In a

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # The file that tells `gyre ctl` and `gyre top` a server's pid, addresses and control socket.
-# Contains JSON; only its owner may read it. Written by a server with workers, and removed at the
-# server's end.
+# Contains JSON; only its owner may read it. A server with workers writes and removes it.
 
 require "fileutils"
 require "json"
@@ -23,8 +22,7 @@ module Gyre
         @path = File.expand_path(path)
       end
 
-      # Returns the file at {PATH} and makes its folder. Raises StartError if others could replace
-      # the file.
+      # Returns the file at {PATH}; makes its folder. Raises StartError if others could replace it.
       def self.usual
         new(PATH).tap do |file|
           folder = File.dirname(file.path)

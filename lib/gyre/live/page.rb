@@ -93,8 +93,7 @@ module Gyre
         nil
       end
 
-      # Runs the block in the next turn, together with others that wait. Returns false if the page
-      # has closed or is too slow.
+      # Runs the block in the next turn. Returns false if the page has closed or is too slow.
       def later(block, argument)
         return false if @socket.closed?
         return @socket.close(1013, "too slow") || false if @waiting.size >= WAITING_LIMIT
@@ -106,8 +105,8 @@ module Gyre
 
       private
 
-      # Returns nil for invalid JSON, and for values that JSON cannot return: half of a surrogate
-      # pair, 1e999.
+      # Returns nil for invalid JSON, and for values that cannot be sent: half a surrogate pair,
+      # 1e999.
       def parse(message)
         JSON.parse(message, max_nesting: 10).tap { |parsed| JSON.generate(parsed) }
       rescue JSON::ParserError, JSON::GeneratorError
@@ -144,8 +143,7 @@ module Gyre
         end
       end
 
-      # Returns the index of the first changed line, the number of old lines to drop, and the new
-      # lines.
+      # Returns the first changed line's index, the number of old lines to drop, and the new lines.
       def changes(old, new)
         shorter = [old.size, new.size].min
         first = (0...shorter).find { |index| old[index] != new[index] } || shorter

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Signs and verifies a view's kept variables, which the page keeps as JSON. Encrypts nothing. Called
-# by Live.
+# Signs and verifies a view's variables, which the page keeps. Encrypts nothing. Called by Live.
 
 require "json"
 require "openssl"
@@ -13,8 +12,7 @@ module Gyre
     module State
       SECRET_BYTES = 32
 
-      # The secret is made as this file is loaded, before the mold forks, so that all workers share
-      # it.
+      # The secret is made here, before the mold forks, so that all workers share it.
       @secret = SecureRandom.bytes(SECRET_BYTES)
 
       class << self
@@ -31,8 +29,7 @@ module Gyre
           "#{text}.#{signature(view, text)}"
         end
 
-        # Returns the token's variables; {} if it was signed for another view or with another
-        # secret.
+        # Returns the variables; {} if the token is of another view or secret.
         def verify(view, token)
           text, signature = token.to_s.split(".", 2)
           return {} unless signature && OpenSSL.secure_compare(signature, signature(view, text))

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# A server's limits: a frozen object with a reader for each row of a table, such as
-# Gyre::HTTP::Limits.
+# A server's limits: a frozen object with a reader for each row of a table.
 
 require "gyre/settings"
 

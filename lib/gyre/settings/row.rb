@@ -9,8 +9,8 @@ module Gyre
   class Settings
     # `name`: the keyword; `meaning`: one sentence; `usual`: describes a computed default; `range`:
     # bounds of the value; `list`: it may be repeated; `also`: other names; `short`: the short flag;
-    # `argument`: the value in help; `status`: HTTP status beyond a limit; `secret`: messages hide
-    # the value.
+    # `argument`: value in help; `status`: HTTP status if the limit is exceeded; `secret`: messages
+    # hide the value.
     Row = Struct.new(:name, :type, :meaning, :default, :usual, :range, :list, :also, :short, :argument, :status, :secret,
                      keyword_init: true) do
       def initialize(name:, type:, meaning:, **rest)

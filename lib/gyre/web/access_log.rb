@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The access log: a line per request, written by a thread (LineWriter). Called by the HTTP server
-# after each response; closed by Gyre::Web::Server. Never raises or waits: a failing log must not
-# harm a request.
+# The access log: a line for each request, written by a thread (LineWriter). Called by the HTTP
+# server after each response; closed by Gyre::Web::Server. Never raises or waits.
 
 require "gyre/settings/units"
 require "gyre/web/logs/line_writer"
@@ -83,8 +82,7 @@ module Gyre
         @log&.error("the access log's reader is too slow: #{Units.count(count, "line")} lost")
       end
 
-      # Groups lines into pieces that a pipe takes whole, so that other processes' lines do not
-      # split them.
+      # Groups lines into pieces that a pipe takes whole: other processes' lines do not split them.
       def pieces(lines)
         return [lines] unless @piped && lines.bytesize > LineWriter::PIPE_BYTES
 

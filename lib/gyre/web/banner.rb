@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Makes the text that a starting server prints: version, engine, addresses. Called by `gyre serve`
-# and the Rackup handler.
+# The text that `gyre serve` and the Rackup handler print at the start: version, engine, addresses.
 
 require "gyre/loop"
 require "gyre/version"

@@ -12,8 +12,7 @@ module Gyre
     #   use Gyre::Web::Blocking, paths: ["/reports", "/exports"]
     #   use Gyre::Web::Blocking do |env| env["REQUEST_METHOD"] == "POST" end
     class Blocking
-      # `paths`: paths to run in threads, with all paths below them; nil: all paths. A block decides
-      # by env instead.
+      # `paths`: paths to run in threads, with those below them; nil: all. A block decides by env.
       def initialize(app, paths: nil, &block)
         raise ArgumentError, "either paths or a block, not both" if paths && block
 

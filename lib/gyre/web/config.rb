@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # Reads the configuration file (config/gyre.rb): Ruby code with a word for each row of
-# Web::SETTINGS. Used once by Gyre::CLI::Serve, before the app is loaded. Starts nothing and keeps
-# only the settings.
+# Web::SETTINGS. Used once by Gyre::CLI::Serve, before the app is loaded. Starts nothing.
 
 require "gyre/errors"
 require "gyre/web/settings"

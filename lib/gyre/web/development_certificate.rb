@@ -23,8 +23,7 @@ module Gyre
 
       attr_reader :path
 
-      # `hosts`: hosts in addition to localhost, 127.0.0.1 and ::1; "*" stands for this machine's
-      # name.
+      # `hosts`: names besides localhost, 127.0.0.1 and ::1; "*" stands for this machine's name.
       def initialize(hosts: [], folder: DevelopmentCertificate.folder)
         @hosts = (LOCAL + hosts.map { |host| host == "*" ? Socket.gethostname : host }).map(&:downcase).uniq - ["0.0.0.0", "::"]
         @folder = folder

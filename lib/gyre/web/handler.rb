@@ -67,8 +67,7 @@ module Gyre
         "#{row.meaning}#{", several with commas between" if row.list}#{" (default: #{default})" if default}"
       end
 
-      # Returns warnings, not errors, because newer versions of rackup or Rails may have more
-      # options.
+      # Returns warnings, because newer versions of rackup or Rails may have more options.
       # @return [Array<String>]
       def self.unknown(options)
         names = options.keys - %i[bind] - FOREIGN

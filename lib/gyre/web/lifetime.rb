@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# One run of a web server, from the handling of signals to an orderly end. Made by
-# Gyre::Web::Server.
+# One run of a web server, from its start to an orderly end. Made by Gyre::Web::Server.
 #
 #   :waiting ── run ──► :serving ── stop, INT, TERM ──► :draining ── all served ──► ended
 #                          │                              │ time over: cancelled ──►  │
@@ -103,8 +102,7 @@ module Gyre
       end
 
       # The first signal lets requests finish, the second cancels them, and a later one raises
-      # Interrupt. Watches whether each signal is heard, because an app that computes blocks the
-      # loop.
+      # Interrupt. Watches each signal, because an app that computes blocks the loop.
       def handle_signals(&block)
         return yield unless @signals.nil? ? Thread.current == Thread.main : @signals
 
@@ -159,8 +157,7 @@ module Gyre
         give_up_requests
       end
 
-      # Ends the run and its requests after an exception in this thread, or when the task is
-      # stopped.
+      # Ends the run and its requests after an exception, or when the task is stopped.
       def break_off
         @phase = :broken
         quit_listening

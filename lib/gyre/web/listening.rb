@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# A web server's addresses, sockets and TLS contexts. Made by Gyre::Web::Server. Accepts no
-# connection.
+# A web server's addresses, sockets and TLS contexts. Made by Gyre::Web::Server; never accepts.
 
 require "gyre/web/addresses"
 require "gyre/web/settings"
@@ -63,8 +62,7 @@ module Gyre
       # Returns the first expiry of the certificates in use; nil if there are none.
       def certificate_expires = @contexts.each_value.flat_map { |context| [context, *context.names.values] }.map(&:not_after).min
 
-      # Refuses new connections. Called before the last accepts, so that {#close} resets no
-      # connection.
+      # Refuses new connections, before the last accepts, so that {#close} resets none.
       def refuse = @listeners.each(&:refuse)
 
       def close = @listeners.each(&:close)

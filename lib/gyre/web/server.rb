@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # A complete web server: sockets, layers, logs, shutdown. Made by `gyre serve`, the Rackup handler
-# and embedding programs. HTTP::Server handles HTTP, Lifetime handles start and stop, CLI::Serve
-# handles flags and files.
+# and embedding programs. HTTP::Server handles HTTP, Lifetime start and stop, CLI::Serve flags.
 
 require "gyre"
 require "gyre/http"
@@ -140,13 +139,11 @@ module Gyre
       # @return [Time, nil] the first end of a certificate in use; nil without TLS
       def certificate_expires = @listening.certificate_expires
 
-      # Reopens and reloads files like HUP, but only after returning. Any thread or signal handler
-      # may call it.
+      # Reopens and reloads files soon, like HUP. Any thread or signal handler may call it.
       # @return [void]
       def reload = @lifetime.post(:hang_up)
 
-      # Reopens the access log's file, like HUP. Logs an error; keeps the old file if the new one
-      # does not open.
+      # Reopens the access log's file, like HUP. On an error, logs it and keeps the old file.
       # @return [Boolean] false without a file
       def reopen_logs
         return false unless @access_log&.reopen

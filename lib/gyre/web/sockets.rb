@@ -43,8 +43,7 @@ module Gyre
 
         private
 
-        # Compares files, because a path may have other names, and names, because the file may be
-        # new.
+        # Compares files, which may have several paths, and paths, because the file may be new.
         def named?(other)
           return path == other if [path, other].any? { |each| each.nil? || each.start_with?("@") }
 
@@ -121,8 +120,7 @@ module Gyre
 
       private
 
-      # Binds the addresses for which no socket was inherited, such as ::1 beside 127.0.0.1 for
-      # `localhost`.
+      # Binds addresses whose socket was not inherited, such as ::1 of `localhost` after 127.0.0.1.
       def bind_missing(endpoint, mine, others)
         bound = @making.call(endpoint.path) { endpoint.bind(except: mine.flat_map(&:takes)) }
         bound.each { |listener| add(listener, endpoint) }

@@ -22,8 +22,7 @@ module Gyre
 
         private
 
-        # Takes the first 64 bits of an IPv6 address, because a customer has all addresses that
-        # begin with them.
+        # Takes the first 64 bits of an IPv6 address: a customer has all addresses with these bits.
         def network(address)
           address.include?(":") ? IPAddr.new(address[/\A[^%]*/]).mask(64).to_s : address
         rescue IPAddr::Error

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # The client's side of WebSockets, over HTTP/1.1. Loaded by `require "gyre/websocket/client"`. The
-# HTTP client connects and sends the request; C handles frames (ext/gyre/websocket/frames.c). Never
-# compresses.
+# HTTP client sends the request; C handles frames (ext/gyre/websocket/frames.c). Never compresses.
 
 require "gyre/clock"
 require "gyre/http/client"
@@ -42,8 +41,8 @@ module Gyre
 
       # Connects like {connect}. Connects again if the connection was lost, or if the server closed
       # it for a restart or error (1001, 1011 to 1014). Pauses double with each failure, up to a
-      # minute. The block is called with each new socket, so that it can subscribe again. Messages
-      # sent in between are lost.
+      # minute. Calls the block with each new socket, so that it can subscribe again. Messages in
+      # between are lost.
       #
       #   Gyre::WebSocket.keep_connected("wss://example.com/chat") do |socket|
       #     socket.each { |message| puts message }

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Checks a request for a WebSocket (RFC 6455, section 4.2) and makes the response's headers, for
-# Gyre::WebSocket.open.
+# Checks a request (RFC 6455, section 4.2) and makes the headers for Gyre::WebSocket.open.
 
 require "digest/sha1"
 
@@ -62,8 +61,8 @@ module Gyre
         @env.key?("HTTP_TRANSFER_ENCODING") || @env["CONTENT_LENGTH"].to_i.positive?
       end
 
-      # Checks the page's origin, because browsers let any page connect anywhere with the user's
-      # cookies (section 10.2).
+      # Checks the page's origin: browsers let any page connect with the user's cookies (section
+      # 10.2).
       def allowed?(origins)
         origin = @env["HTTP_ORIGIN"]
         return true if origin.nil? || origins == :any

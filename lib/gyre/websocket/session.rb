@@ -10,7 +10,7 @@ module Gyre
     # A session is a handler, whose methods are called for events, or a Block, which runs once.
     module Session
       # Flags of the events that a session wants, as in websocket.h. If no flag is set, the session
-      # itself reads messages.
+      # itself reads.
       MESSAGES = 1
       DRAINED = 2
       CLOSE = 4
@@ -50,8 +50,7 @@ module Gyre
           end
         end
 
-        # Returns a socket's next event. Gyre::Stop during the wait closes the socket; on_close
-        # still follows.
+        # Returns the next event. Gyre::Stop during the wait closes the socket; on_close follows.
         def event_of(socket)
           socket.event
         rescue Gyre::Stop
@@ -68,8 +67,8 @@ module Gyre
           end
         end
 
-        # Reports the app's exception and closes the socket. A ClosedError of a closed socket is no
-        # fault.
+        # Reports the app's exception and closes the socket. Ignores a ClosedError of a closed
+        # socket.
         def failed(socket, error)
           raise error if error.is_a?(SystemExit) || error.is_a?(SignalException)
           return socket.close(1001) if error.is_a?(Gyre::Stop)

@@ -69,8 +69,8 @@ module Gyre
 
         private
 
-        # Binds sockets before it gives up root's rights. If there are no workers, also reads rules
-        # and zones before.
+        # Binds sockets, and reads rules and zones if there are no workers, before it gives up
+        # root's rights.
         def serve(privileges)
           log = privileges.making(@values[:log]) { open_log }
           @sockets = explaining("--bind") { Gyre::DNS::Sockets.new(addresses, workers: @values[:workers] || 1) }
@@ -91,8 +91,7 @@ module Gyre
           Task.current.async("signals", transient: true) { Gyre.signals(*names).each(&block) }
         end
 
-        # The first process owns the sockets. It starts a mold, which reads rules and zones and
-        # forks the workers.
+        # The first process owns the sockets. Its mold reads rules and zones and forks the workers.
         def supervisor(count)
           require "gyre/cli/process/restart"
           require "gyre/web/cluster/supervisor"

@@ -28,8 +28,7 @@ module Gyre
         end
 
         MISSING = "must be keys with values, as in: port: 6766"
-        # Default destination of messages. If there is a folder of this name, the file is in the
-        # folder.
+        # Default file for messages. If this is a folder, the file is in it.
         DEFAULT_LOG = "log"
         DEFAULT_LOG_IN_FOLDER = File.join("log", "default.log")
 
@@ -77,8 +76,8 @@ module Gyre
           freeze
         end
 
-        # Host or port in `over` replaces bind; bind replaces host and port; key or key_file
-        # replaces both keys.
+        # In `over`, host or port replaces bind, bind replaces host and port, and key replaces
+        # key_file.
         def merge(over)
           replaced = []
           replaced << :bind if over.key?(:host) || over.key?(:port)
@@ -111,8 +110,7 @@ module Gyre
           end
         end
 
-        # Returns the key; nil if clients need none. Raises Invalid if its file is empty or
-        # unreadable.
+        # Returns the key; nil if clients need none. Raises Invalid if its file has no key.
         def key
           return (values[:key] unless values[:key].to_s.empty?) unless values[:key_file]
 

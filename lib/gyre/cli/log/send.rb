@@ -21,8 +21,8 @@ module Gyre
           The exit status is 0 when the server has stored everything, and 1 otherwise.
         TEXT
         WITHIN_S = 10
-        # Seconds of an attempt to connect. A missing server is reported after the first, unless
-        # --within is given.
+        # Seconds of an attempt to connect. Unless --within is given, there is one attempt for a
+        # missing server.
         FIRST_TRY_S = 0.3
         HOPELESS = [Errno::ECONNREFUSED, Errno::ENOENT, Errno::EACCES, Errno::EHOSTUNREACH, Errno::ENETUNREACH, SocketError,
                     TLS::Error].freeze

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 # `gyre log tail`: prints a server's new log lines, in colours. Waits while the server is lost.
-# Prints no earlier lines.
 
 require "gyre/log/entry"
 require "gyre/cli/terminal/paint"

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Finds the server for send, tail, status and reopen: by flags, environment and the server's
-# configuration.
+# Finds the server for send, tail, status and reopen: by flags, environment and configuration.
 
 require "gyre/cli/log"
 require "gyre/cli/log/configuration"

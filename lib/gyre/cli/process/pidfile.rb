@@ -28,8 +28,7 @@ module Gyre
                           "or remove the file if that process is another program"
       end
 
-      # Writes this process's pid. Raises StartError if a living process owns the file, or on a
-      # write error.
+      # Raises StartError if a living process owns the file, or on a write error.
       def write
         check
         Replacing.write(@path, "#{Process.pid}\n", "the process id")

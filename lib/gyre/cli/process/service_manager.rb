@@ -31,8 +31,7 @@ module Gyre
 
       def alive = tell("WATCHDOG=1")
 
-      # Starts tasks that report the status that the block returns, and report life while `lives` is
-      # true.
+      # Starts tasks that report the block's status, and report life while `lives` is true.
       def attend(task, lives = -> { true })
         task.every(STATUS_S, "status") { status(yield) } if @path
         task.every(@watchdog_s, "systemd's watchdog") { alive if lives.call } if @watchdog_s
@@ -47,8 +46,7 @@ module Gyre
         environment["WATCHDOG_USEC"].to_i / 2e6
       end
 
-      # Never waits or fails, because a server works without a manager. Returns nil if the message
-      # is lost.
+      # Never waits or fails, because a server needs no manager. Returns nil if the message is lost.
       def tell(text)
         return unless @path
 

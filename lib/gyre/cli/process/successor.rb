@@ -5,8 +5,8 @@
 # exec by the handovers of web and log server.
 #
 # The file also records INT and TERM that come just before the exec (ext/gyre/cli/held_signals.c).
-# exe/gyre traps signals that come while the new program loads. A signal that comes while Ruby
-# starts ends the process.
+# exe/gyre traps those that come while the program loads. While Ruby starts, a signal ends the
+# process.
 
 require "fcntl"
 require "tempfile"
@@ -23,8 +23,8 @@ module Gyre
         # True in a successor, which is already a daemon with a pidfile.
         def pending? = ENV.fetch(VARIABLE, "").split.last == Process.pid.to_s
 
-        # True in a child that rehearses its parent's replacement. Sockets and files belong to the
-        # parent.
+        # True in a child that rehearses its parent's replacement. The parent owns sockets and
+        # files.
         def rehearsed? = ENV.fetch(VARIABLE, "").split.last == Process.ppid.to_s
 
         # Returns the text, and an Array of the INT and TERM that have come. The Array may grow
@@ -39,8 +39,7 @@ module Gyre
           file&.close
         end
 
-        # Yields environment and descriptors for a child that rehearses the new program. `text` must
-        # not contain NUL.
+        # Yields environment and descriptors for a rehearsing child. `text` must not contain NUL.
         def lend(text, ios)
           file = file(text)
           yield({ VARIABLE => "#{file.fileno} #{Process.pid}" }, [*ios, file].to_h { |io| [io.fileno, io.fileno] })
@@ -76,8 +75,8 @@ module Gyre
           ios.each { |io| io.close_on_exec = true }
         end
 
-        # Records signals from now on. First runs a turn of the loop, in which an earlier signal
-        # stops this task.
+        # Records signals. First runs a turn of the loop, in which an earlier signal stops this
+        # task.
         def holding_signals(file)
           HeldSignals.hold(file.fileno)
           2.times { sleep 0 }

@@ -12,8 +12,7 @@ module Gyre
   module CLI
     # The new program's view.
     class Handover
-      # Signals that the supervisor handles; each would end a program before it has trapped the
-      # signal.
+      # Signals of the supervisor; each would end a program that has not trapped it yet.
       SIGNALS = %w[HUP USR1 USR2 QUIT TTIN TTOU].freeze
 
       # Called before any code of the app runs. Returns nil after an ordinary start.

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # Keeps a server's listening sockets and pidfile, and a supervisor's control socket and state file.
-# Opens them for the configured user. Used by Serve and ServeWorkers, which hands them on to its
-# successor.
+# Opens them for the configured user. Used by Serve and ServeWorkers.
 
 require "gyre/cli/process/pidfile"
 require "gyre/cli/process/privileges"
@@ -65,8 +64,7 @@ module Gyre
 
       def open_beside(sockets, endpoints, name) = sockets.open(endpoints, inherited: @handover ? @handover.sockets(name) : []).each(&:close)
 
-      # Opens the control socket at --state; if that is not set, at the default path, unless the
-      # user changes.
+      # Opens the control socket at --state, or at the default path unless the user changes.
       def open_control
         @state = @settings[:state] ? StateFile.new(@settings[:state]) : usual_state
         open_beside(@control, [@state&.endpoint].compact, :control)

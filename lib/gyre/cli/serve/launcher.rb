@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Starts programs for a server with workers, in the folder where the server was started: molds,
-# programs beside the workers, and after USR2 the next program, which a child rehearses first. Used
-# by ServeWorkers.
+# Starts programs for ServeWorkers, in the folder where the server was started: molds, programs
+# beside the workers, and after USR2 the next program, which a child rehearses first.
 
 require "gyre/cli/process/restart"
 require "gyre/cli/serve/handover"
@@ -36,8 +35,7 @@ module Gyre
         Process.spawn(environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true)
       end
 
-      # Executes the next program and yields right before. Returns the reason if the rehearsal
-      # fails.
+      # Executes the next program; yields right before. Returns the reason of a failed rehearsal.
       def replace(supervisor)
         command = @restart.command
         rehearse(supervisor, command) || begin
@@ -61,8 +59,8 @@ module Gyre
         named && File.identical?(named, @real_folder) ? named : @real_folder
       end
 
-      # Runs the next program in a child, which inherits sockets and prepares to serve. Returns the
-      # reason if it fails.
+      # Prepares the next program to serve, in a child that inherits sockets. Returns a failure's
+      # reason.
       def rehearse(supervisor, command)
         output = Tempfile.create("gyre").tap { |file| File.unlink(file.path) } # the child's children may keep a pipe
         status = Handover.lend(supervisor, @holdings.sets, @holdings.files) do |environment, descriptors|

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Loads the app from config.ru with Rack::Builder (gem rack), or from a .rb file. Called by
-# Gyre::CLI::Serve.
+# Loads the app from config.ru with Rack::Builder (gem rack), or from a .rb file. Called by Serve.
 
 require "gyre/errors"
 require "gyre/web/traces"
@@ -15,8 +14,7 @@ module Gyre
 
       module_function
 
-      # `path`: a rackup file, a Ruby file that defines the app, or a folder with a config.ru. Adds
-      # no middleware.
+      # `path`: a rackup file, a Ruby file that defines the app, or a folder with a config.ru.
       def load(path)
         path = check(path)
         app = path.end_with?(".rb") ? constant(path) : rackup(path)
@@ -75,8 +73,7 @@ module Gyre
         raise StartError, "#{path} raised while it was loaded:\n#{error.full_message(highlight: false, order: :top).chomp}"
       end
 
-      # Drops the lines of this file, of its callers and of loaders, which are the same for all
-      # apps.
+      # Drops the lines of this file, its callers and loaders, which are the same for all apps.
       def own_trace(error) = Web::Traces.own(error, __FILE__, LOADERS)
 
       def missing(path)

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # `gyre serve --workers`: a cluster's first process. Connects its Supervisor to signals, systemd and
-# the control socket. Holdings keeps sockets and files; Launcher starts programs. Never loads the
-# app.
+# the control socket. Holdings keeps sockets and files, Launcher starts programs. Loads no app.
 
 require "gyre/cli/process/service_manager"
 require "gyre/cli/serve/handover"
@@ -119,8 +118,7 @@ module Gyre
         @supervisor.signal_workers(:HUP)
       end
 
-      # Reads certificates too, to find the workers' errors. Returns nil, or why the old
-      # certificates stay.
+      # Reads certificates too, to find errors. Returns nil, or why the old certificates stay.
       def reload_or_reason
         reload
         Web::TLSContexts.new(@settings[:tls], log: nil).contexts(endpoints)

@@ -40,8 +40,7 @@ module Gyre
         @out.flush
       end
 
-      # Waits for a key, a new size or {#wake}, for `seconds` at most. Returns :quit after q, Ctrl-D
-      # or the terminal's end.
+      # Waits for a key, a new size or {#wake}. Returns :quit after q, Ctrl-D or the terminal's end.
       def wait(seconds)
         ready, = IO.select([@input, @waker], nil, nil, seconds)
         return unless ready
@@ -82,8 +81,7 @@ module Gyre
         nil
       end
 
-      # True if a key to quit was read. Avoids read_nonblock: the shell would keep the non-blocking
-      # mode.
+      # True after a key to quit. Avoids read_nonblock: the shell would keep the non-blocking mode.
       def quit?
         @input.readpartial(64).match?(/[qQ\x03\x04]/)
       rescue EOFError, SystemCallError

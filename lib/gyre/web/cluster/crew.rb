@@ -126,8 +126,7 @@ module Gyre
           true
         end
 
-        # Returns the workers' snapshots by unique names, such as "2", "2 (leaving)" and "2
-        # (leaving, 2)".
+        # Returns snapshots by unique names, such as "2", "2 (leaving)" and "2 (leaving, 2)".
         def snapshots
           @workers.select(&:snapshot).each_with_object({}) do |worker, all|
             names = (1..).lazy.map { |nth| name_of(worker, nth) }
@@ -140,8 +139,7 @@ module Gyre
 
         def to_h = { ended: @ended, members: all.select(&:pid).map(&:to_h) }
 
-        # Passes a worker's broadcast to all other workers. A hanging worker does not delay the
-        # others.
+        # Passes a worker's broadcast to the other workers. A worker that hangs delays no other.
         def pass_on(from, broadcast)
           line = Link.line(broadcast: broadcast)
           workers.each { |worker| worker.outbox.offer(line) unless worker.equal?(from) }

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Checks the limits of a cluster's processes: silence, time to start and to end, memory. Only
-# decides; the supervisor acts.
+# Checks limits of a cluster's processes: silence, times to start and end, memory. Ends no process.
 
 require "gyre/web/cluster/respawn"
 require "gyre/web/cluster/member"
@@ -56,8 +55,7 @@ module Gyre
 
         private
 
-        # Returns what the member must do within worker_boot_timeout, and since when; nil if
-        # nothing.
+        # Returns what the member must do within worker_boot_timeout, and since when; or nil.
         def awaited(member)
           return ["load the app", member.started_s] if member.phase == :loading
           return ["fork a worker", member.owes_since_s] if member.role == :mold

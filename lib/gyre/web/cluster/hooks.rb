@@ -25,8 +25,7 @@ module Gyre
           @blocks = settings.slice(*ROWS.map(&:name))
         end
 
-        # Calls the event's blocks in order. Blocks with a parameter get the worker's number (from
-        # 1).
+        # Calls the event's blocks in order. A block with a parameter gets the worker's number.
         def call(name, index)
           @blocks.fetch(name, []).each { |block| block.arity.zero? ? block.call : block.call(index) }
         rescue StandardError, ScriptError => error

@@ -28,8 +28,8 @@ module Gyre
         attr_reader :socket
         attr_reader :input # bytes of an incomplete message
 
-        # `input`: bytes that a former program has received but not parsed; `output`: bytes that it
-        # has not sent.
+        # `input` and `output`: a former program's received bytes not yet parsed, and its unsent
+        # bytes.
         def initialize(socket, input: +"", output: "")
           @socket = socket.is_a?(Integer) ? UNIXSocket.for_fd(socket) : socket
           @socket.close_on_exec = true
@@ -40,8 +40,7 @@ module Gyre
           @tasks = []
         end
 
-        # Sends a message, with a duplicate of `io` if given. Raises LinkError if the other process
-        # has ended.
+        # Sends a message, and a duplicate of `io`. Raises LinkError if the other process has ended.
         def send(message, io = nil) = write(Link.line(message), io)
 
         def self.line(message) = "#{JSON.generate(message)}\n"
@@ -55,8 +54,7 @@ module Gyre
         end
 
         # Sends the former program's unsent bytes, then each text of the outbox as it comes. A block
-        # makes a line of each text. Returns silently when the link fails, because the fiber that
-        # receives notices it.
+        # makes a line of each text. Returns when the link fails.
         def carry(outbox, &line)
           write("")
           write((line ? outbox.take.map(&line) : outbox.take).join) while true

@@ -116,8 +116,7 @@ module Gyre
         # Sends a signal; false if the process has ended or its pid is unknown.
         def signal(name) = !@pid.nil? && Member.signal(name, @pid)
 
-        # Sends a signal to a process, or to a process group if `pid` is negative; false if it has
-        # ended.
+        # Sends a signal to a process, or to a group if `pid` is negative; false if it has ended.
         def self.signal(name, pid)
           Process.kill(name, pid)
           true

@@ -25,8 +25,8 @@ module Gyre
         FORK_LIMIT_S = 10
         WORDS_BYTES = 1000
         # Signals that a terminal or service manager sends to all processes; only the supervisor
-        # acts. Traps them with empty blocks, because programs that the app starts would inherit
-        # ignored signals.
+        # acts. Traps them with empty blocks, because the app's programs would inherit ignored
+        # signals.
         DEAF_TO = %w[INT TERM HUP QUIT USR1 USR2 TTIN TTOU].freeze
 
         # True if this process was started as a mold.
@@ -47,7 +47,7 @@ module Gyre
         end
 
         # Runs the mold that the block makes; the block gets the link to the supervisor, the sockets
-        # and the secrets. After one of the given errors, sends its message to the supervisor and
+        # and the secrets. If one of the given errors is raised, sends it to the supervisor and
         # returns false.
         def self.become(*errors)
           DEAF_TO.each { |name| trap(name) { } } # while the app loads
@@ -61,8 +61,8 @@ module Gyre
           false
         end
 
-        # The block runs in each worker process. It gets the worker's number and link, and returns
-        # the exit status.
+        # The block runs in each worker, gets the worker's number and link, and returns the exit
+        # status.
         def initialize(link, hooks, &work)
           @link = link
           @hooks = hooks
@@ -96,8 +96,8 @@ module Gyre
           socket&.close
         end
 
-        # Returns the worker's pid. Does not read to the pipe's end: a worker that hangs at its
-        # start keeps the pipe open.
+        # Returns the worker's pid. Does not wait for the pipe's end: a worker that hangs keeps it
+        # open.
         def fork_twice(index, socket)
           [$stdout, $stderr].each(&:flush)
           reader, writer = Loop::WakeupPipe.open

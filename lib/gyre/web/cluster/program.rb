@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A program that runs beside the workers, such as a job queue. Starts it when all workers serve, and
-# again after its end and after a restart with new code. Its process group is its own, so that the
-# terminal's signals do not reach it.
+# A program beside the workers, such as a job queue. Starts it when all workers serve, and again
+# after its end or a restart. Its own process group keeps the terminal's signals away.
 #
 #   absent ─ supply ─► running ─ renew, stop: TERM ─► leaving ─ the time is over: KILL ─► absent
 #     ▲                   │ it ends: respawn                                                │
@@ -38,8 +37,7 @@ module Gyre
           @respawn = Respawn.new
         end
 
-        # Takes over the process described by a former supervisor's {#to_h}; if `wanted` is false,
-        # {#supply} ends it.
+        # Takes over a former supervisor's process; if `wanted` is false, {#supply} ends it.
         def restore(kept, wanted: true)
           @pid, @started_s, @leave_until_s = kept.values_at("pid", "started_s", "leave_until_s")
           @stopped = !wanted

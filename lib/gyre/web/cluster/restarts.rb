@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Keeps the supervisor's restarts, one at a time: the current restart, the last result, the next
-# request.
+# Keeps the supervisor's restarts: the current one, the last result and the next request.
 
 require "gyre/sync/promise"
 
@@ -49,8 +48,7 @@ module Gyre
           @waiting.tap { @waiting = nil }
         end
 
-        # Counts a worker's unexpected end. `generation`: which load of the app's code the worker
-        # ran.
+        # Counts a worker's unexpected end. `generation`: which load of the app's code it ran.
         def worker_died(generation, reason)
           return unless running? && generation == @target
 

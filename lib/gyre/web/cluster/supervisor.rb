@@ -4,8 +4,7 @@
 # Starts a *mold* (Gyre::Web::Cluster::Mold), which forks the *workers*; replaces, restarts and ends
 # processes. Made by Gyre::CLI::Serve; signals and `gyre ctl` call its public methods on its loop.
 #
-# Each event ends with `reconcile`, which takes the next step until each number has a worker of the
-# current mold.
+# Each event calls `reconcile`, until each number has a worker of the current mold.
 #
 #   rolling restart    a new mold loads the present code ─ it fails: nothing changes
 #                      └ ready: for each worker: fork a successor ─ it serves: TERM to the worker ─ it has left: next
@@ -73,8 +72,7 @@ module Gyre
           !@failed
         end
 
-        # Lets workers finish their requests, then ends. `now`, or a second call, ends the workers
-        # at once.
+        # Lets workers finish their requests, then ends. `now`, or a second call, ends them at once.
         def stop(now: false)
           now ||= @phase == :stopping
           return if @phase == :stopping_now
@@ -135,8 +133,7 @@ module Gyre
             programs: @programs.select(&:pid).map(&:to_h) }
         end
 
-        # Ends members that a successor cannot take over: molds that still load, workers without a
-        # pid.
+        # Ends members that a successor cannot take over: loading molds, workers without a pid.
         def settle
           @crew.molds.select(&:beginning?).each { |mold| dismiss(mold) }
           workers.select { |worker| worker.pid.nil? }.each { |worker| worker.link.close }

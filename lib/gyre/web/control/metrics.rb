@@ -86,8 +86,7 @@ module Gyre
       LARGEST = %w[uptime_seconds report_age_seconds tls_certificate_expiry_timestamp_seconds].freeze
 
       class << self
-        # Returns the text. `ended`: counts of ended workers, which are added so that sums never
-        # fall.
+        # `ended`: counts of ended workers, which are added so that sums never fall.
         def text(snapshots, ended: nil)
           out = +""
           info(out, snapshots)

@@ -14,8 +14,7 @@ module Gyre
       DEFAULT_PORT = 9394
       LIMITS = { connections_limit: 64, body_bytes_limit: 0, first_byte_timeout_s: 10, head_timeout_s: 10, write_timeout_s: 10 }.freeze
 
-      # Parses an address of --metrics; if it has no host, only this machine can connect. Raises
-      # ArgumentError.
+      # Parses an address of --metrics; the default host is this machine. Raises ArgumentError.
       def self.endpoint(address)
         address = address.sub(/\A:(?=\d+\z)/, "") if address.is_a?(String)
         Endpoint.parse(address, host: "127.0.0.1", port: DEFAULT_PORT)

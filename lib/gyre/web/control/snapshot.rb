@@ -16,15 +16,15 @@ module Gyre
     #   urls                 where it listens
     #   connections          open, idle, running, waiting (for the rest of a request or handshake)
     #   accepted, requests, malformed, refused; handshakes, handshakes_resumed, handshakes_failed: counts
-    #   certificate_expires  Unix seconds of the first in use; nil without TLS
-    #   responses            by status class: "2xx", …; "none": the client left before
+    #   certificate_expires  Unix seconds at which the first in use expires; nil if there is none
+    #   responses            by status class: "2xx", …; "none": the client left before it
     #   bounds_s             {BOUNDS_S}
     #   durations            counts (not cumulative; one more than bounds_s), sum_s: from a complete head to the response's end
     #   waits                the same for the queue for a place (requests_limit)
     #   lag                  the same for delays by the loop
     #   dropped_log_lines    of the access log
     #   report_age_s         set by a supervisor: workers report once a second
-    #   received_bytes, sent_bytes: without TLS's own
+    #   received_bytes, sent_bytes: without bytes of TLS itself
     #   upgraded             open WebSockets and event streams; upgrades, messages_received, messages_sent, slow_sockets: counts
     #   buffered_bytes, buffered_bytes_limit   heads, input, output
     #   files, files_limit   being sent

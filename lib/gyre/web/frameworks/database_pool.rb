@@ -11,8 +11,7 @@ module Gyre
     module DatabasePool
       module_function
 
-      # Returns limits whose requests_limit is the pool's size. `place` says in the log where it
-      # applies.
+      # Sets requests_limit to the pool's size. `place` says in the log where the limit applies.
       def apply(limits, log, place: nil)
         pool = smallest or return limits
 

@@ -13,8 +13,7 @@ module Gyre
     module Isolation
       module_function
 
-      # Raises StartError if the app configures :thread, or if its Active Record supports only
-      # threads.
+      # Raises StartError if the app configures :thread or its Active Record supports only threads.
       def apply(log)
         ThreadState.apply(log)
         return refuse_old unless defined?(::ActiveSupport::IsolatedExecutionState)

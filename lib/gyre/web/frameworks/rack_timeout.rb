@@ -1,16 +1,15 @@
 # frozen_string_literal: true
 
 # Makes the gem rack-timeout raise in the fiber of the late request, by the scheduler's timer. By
-# itself it raises in the thread, which would end the server. Called by Gyre::Web::Server before it
-# listens. Loads nothing.
+# itself it raises in the thread, which would end the server. Called by Gyre::Web::Server. Loads
+# nothing.
 
 require "gyre/scheduler"
 
 module Gyre
   module Web
     module RackTimeout
-      # Takes the place of the thread in which the gem raises: stores the error for the scheduler's
-      # timeout.
+      # Replaces the thread in which the gem raises: stores the error for the scheduler's timeout.
       class Fault
         # `on_timeout`: the gem's callable, which gets this object as its thread and calls {#raise}.
         def initialize(on_timeout)

@@ -41,8 +41,7 @@ module Gyre
         Row.new("bullet", ">= 8.0", -> { defined?(::Bullet) && ::Bullet.enable? }, "queries are counted for another request", 'gem "bullet", "< 8"')
       ].each(&:freeze).freeze
 
-      # Replaces I18n.config of i18n up to 1.14.7. Version 1.15 itself does the same from Ruby 3.2
-      # on.
+      # Replaces I18n.config of i18n up to 1.14.7; version 1.15 does the same from Ruby 3.2 on.
       module LocaleByFiber
         def config = Thread.current[:i18n_config] ||= ::I18n::Config.new
 

@@ -24,8 +24,7 @@ module Gyre
       # Further headers that frameworks trust; always dropped.
       ALIASES = %w[HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL HTTP_X_REAL_IP HTTP_CLIENT_IP].freeze
       HOPS_LIMIT = 50
-      # Maximum bytes of a header. A longer Forwarded is invalid; of the others only the end is
-      # read.
+      # Maximum bytes of a header; a longer Forwarded is invalid, and others lose their beginning.
       LIST_BYTES_LIMIT = 4096
       KNOWN_LIMIT = 1000
       HOST = /\A(?<name>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?<port>\d{1,5}))?\z/.freeze
@@ -42,8 +41,7 @@ module Gyre
         raise ArgumentError, "must be an address, a range like 10.0.0.0/8, private or loopback, not #{text.to_s[0, 80].inspect}"
       end
 
-      # Always trusts a Unix socket's peer. Raises ArgumentError if `headers` has forwarded and
-      # others.
+      # Trusts a Unix socket's peer. Raises ArgumentError if `headers` has forwarded and others.
       def initialize(app, trusted, headers: USUAL)
         @app = app
         @ranges = Array(trusted).flat_map { |text| self.class.ranges(text) }
@@ -82,8 +80,7 @@ module Gyre
         return [] if [addresses, schemes, hosts, ports].all?(&:empty?)
 
         count = [addresses.size, 1].max
-        # Aligns shorter lists at the end; a missing entry is the first, of the client's first
-        # proxy.
+        # Aligns shorter lists at the end; a missing entry is the first, of the first proxy.
         Array.new(count) { |index| Hop.new(addresses[index], *[schemes, hosts, ports].map { |list| list[index - count] || list.first }) }
       end
 
@@ -114,8 +111,7 @@ module Gyre
         hops.last(HOPS_LIMIT)
       end
 
-      # Returns the address without port and brackets; nil for "unknown", "_hidden" and invalid
-      # ones.
+      # Removes port and brackets; nil for "unknown", "_hidden" and invalid addresses.
       def address(text)
         text = text.to_s.strip
         text = text[/\A\[([0-9A-Fa-f:.]+)\](?::\d+)?\z/, 1] || text[/\A(\d+\.\d+\.\d+\.\d+):\d+\z/, 1] || text
@@ -124,7 +120,7 @@ module Gyre
         nil
       end
 
-      # The client is the last hop; if its address is hidden, the nearest known proxy's is used.
+      # The client is the last hop; if its address is hidden, the nearest known address is used.
       def believe(env, hops)
         client = hops.last
         known = hops.filter_map(&:address)

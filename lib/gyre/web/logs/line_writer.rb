@@ -10,11 +10,10 @@ module Gyre
   module Web
     class LineWriter
       BYTES_LIMIT = 1024 * 1024
-      # Seconds for which lines are gathered: a busy loop wakes the thread at most a hundred times a
+      # Seconds for which lines are gathered: a busy loop wakes the thread at most 100 times a
       # second.
       GATHER_S = 0.01
-      # Pending bytes at which the thread runs at once: {#add} gives up the rest of the loop's time
-      # slice (0.1 s).
+      # Pending bytes at which the thread runs at once: {#add} ends the loop's time slice (0.1 s).
       PASS_BYTES = 64 * 1024
       # Bytes that a writable pipe takes without waiting, in one piece (pipe(7)).
       PIPE_BYTES = 4096
@@ -24,8 +23,7 @@ module Gyre
 
       attr_reader :dropped
 
-      # The block gets whole lines and the number of lines dropped since its last call. An exception
-      # in the block ends the thread.
+      # The block gets whole lines and the number of lines dropped since its last call.
       def initialize(bytes_limit: BYTES_LIMIT, &write)
         @bytes_limit = bytes_limit
         @write = write

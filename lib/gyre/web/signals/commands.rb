@@ -92,8 +92,7 @@ module Gyre
     # (Ctrl-T on BSD and macOS). Used by Gyre::Web::Server and a cluster's supervisor.
     module TaskSignal
       NAMES = (%w[QUIT INFO] & Signal.list.keys).freeze
-      # Minimum seconds between two prints: a worker gets a signal from the terminal and from the
-      # supervisor.
+      # Minimum seconds between prints: a worker gets the signal from terminal and supervisor.
       ONCE_IN_S = 1
 
       # Calls `print` in a separate thread at each signal.

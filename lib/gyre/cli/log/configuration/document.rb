@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Parses YAML into plain values and the line numbers of keys. Refuses tags for Ruby objects. Opens
-# no file.
+# Parses YAML into plain values and line numbers. Refuses tags for Ruby objects. Opens no file.
 
 require "psych"
 
@@ -41,8 +40,8 @@ module Gyre
             mistake.call(1, nil, error.message) unless tag # it is reported
           end
 
-          # Returns the line of a path like logs[2].levels, or of the longest part of the path that
-          # exists.
+          # Returns the line of a path like logs[2].levels, or of the longest existing part of the
+          # path.
           def line_of(path)
             found, line = @root, line(@root)
             path.to_s.scan(/\[(\d+)\]|([^.\[]+)/) do |index, name|

@@ -14,8 +14,8 @@ module Gyre
       class Configuration
         class Rules
           EXCLUDES = { bind: %i[host port], key_file: %i[key] }.freeze
-          # Service names that only JSON lines can carry, not Analogger's protocol, Gyre's or
-          # syslog.
+          # Service names that only JSON lines can carry; Analogger's and Gyre's protocols and
+          # syslog cannot.
           UNREACHABLE = /:|[^\x20-\x7e\u00a0-\u{10ffff}]|\A.{256,}\z/m.freeze
           # Keys that all logs of one file share, with their defaults.
           FILE_KEYS = { format: "text", rotate: nil, mode: nil, owner: nil }.freeze
@@ -38,8 +38,7 @@ module Gyre
             spills
           end
 
-          # Finds errors of files and folders that would end the server when it opens them, even
-          # after USR2.
+          # Finds errors of files and folders that would end the server when it opens them.
           def places
             place("default_log") { Rules.writable(@values[:default_log]) }
             place("pidfile") { Rules.writable(@values[:pidfile]) }
