@@ -35,7 +35,7 @@ module Gyre
       Entry.new("em", "Runs a program of EventMachine", "gyre/cli/em", "EM")
     ].freeze
 
-    # Subcommands of other programs, with Gyre's.
+    # Subcommands of other programs, with Gyre's names for them.
     FOREIGN = %w[server start s up run rackup].to_h { |name| [name, "serve"] }.merge("logger" => "log").freeze
 
     HELP = <<~TEXT
@@ -104,7 +104,7 @@ module Gyre
         INTERRUPTED
       end
 
-      # Reports an unknown subcommand. `foreign`: subcommands of other programs, with Gyre's.
+      # Reports an unknown subcommand. `foreign`: other programs' subcommands, with Gyre's names.
       def unknown(program, name, known, err, foreign = {})
         require "gyre/settings"
         hint = foreign.key?(name) ? "did you mean #{foreign[name]}?" : Settings.nearest(name, known) || "known: #{known.join(", ")}."

@@ -22,7 +22,7 @@ module Gyre
   #     end
   #   end)
   #
-  # {#read} and {#write} take UTF-8 Strings for text and BINARY Strings for binary data.
+  # For {#read} and {#write}, UTF-8 Strings are text and BINARY Strings are binary data.
   # @!method read
   #   Waits for the next message. While no fiber reads, the client cannot send more.
   #   @return [String, nil] nil: closed, by either side

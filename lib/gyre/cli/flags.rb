@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Parses the flags of commands: an OptionParser that takes exact names only (by itself it takes `-w
-# 4` for --write-timeout). Refuses an unknown flag and suggests the nearest one. Never prints or
-# exits.
+# Parses commands' flags: an OptionParser that takes exact names only (by itself it takes `-w 4` for
+# --write-timeout). Refuses an unknown flag and suggests the nearest one. Never prints or exits.
 
 require "optparse"
 require "gyre/errors"

@@ -62,7 +62,7 @@ module Gyre
       # Returns the first expiry of the certificates in use; nil if there are none.
       def certificate_expires = @contexts.each_value.flat_map { |context| [context, *context.names.values] }.map(&:not_after).min
 
-      # Refuses new connections, before the last accepts, so that {#close} resets none.
+      # Refuses new connections before the last accepts, so that {#close} resets no connection.
       def refuse = @listeners.each(&:refuse)
 
       def close = @listeners.each(&:close)

@@ -43,7 +43,7 @@ module Gyre
 
         private
 
-        # Compares files, which may have several paths, and paths, because the file may be new.
+        # A file may have several paths, and a path may lead to a new file: compares both.
         def named?(other)
           return path == other if [path, other].any? { |each| each.nil? || each.start_with?("@") }
 

@@ -135,8 +135,8 @@ module Gyre
 
         def all = SETTINGS.defaults.merge(values)
 
-        # Settings at the top apply to each log that does not set them. Only levels and cull at the
-        # top are for services without a log.
+        # Settings at the top apply to each log that does not set them, except levels and cull,
+        # which are for services without a log.
         def log_settings(log) = { logfile: log[:type]&.upcase, **values.slice(:rotate, :format, :mode, :owner, :raw, :origin), **log }
 
         # Finds settings that work, but perhaps not as intended. Returns pairs of path and text.

@@ -75,7 +75,7 @@ module Gyre
           ios.each { |io| io.close_on_exec = true }
         end
 
-        # Records signals. First runs a turn of the loop, in which an earlier signal stops this
+        # Records signals. Then runs the loop for a turn, in which an earlier signal stops this
         # task.
         def holding_signals(file)
           HeldSignals.hold(file.fileno)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Renders `gyre top`: makes lines from the current status and the one before. Replaces bytes of
+# Renders `gyre top`: makes lines from the current and the previous status. Replaces bytes of
 # clients (in paths and methods) that could move the cursor.
 
 require "gyre/cli/terminal/figures"
@@ -14,7 +14,7 @@ module Gyre
         WORKERS = %w[WORKER PID REQ/S RUN IDLE WAIT TASKS P99 LAG MEMORY BUDGET GC UP].freeze
         WIDTHS = [10, 8, 9, 5, 6, 5, 6, 9, 9, 8, 13, 6, 8].freeze
 
-        # `before`: the status before; if nil, figures cover the server's whole life. `error`: why
+        # `before`: the previous status; if nil, figures cover the server's whole life. `error`: why
         # there is no new status.
         def initialize(status, before = nil, error: nil, server: nil)
           @status = status
@@ -84,7 +84,7 @@ module Gyre
           shown(cells.each_with_index.map { |cell, index| index.zero? ? cell.to_s.ljust(WIDTHS[0]) : cell.to_s.rjust(WIDTHS[index]) }.join, colour)
         end
 
-        # Returns a counter's rate per second, since the status before or the server's start.
+        # Returns a counter's rate per second, since the previous status or the server's start.
         def rate(snapshot, *path)
           former = @former[snapshot["pid"]]
           seconds = former ? snapshot["time"] - former["time"] : snapshot["uptime_s"]
@@ -93,7 +93,7 @@ module Gyre
           [(snapshot.dig(*path).to_f - (former ? former.dig(*path).to_f : 0)) / seconds, 0.0].max
         end
 
-        # Returns the garbage collector's share of the time since the status before, or "-".
+        # Returns the garbage collector's share of the time since the previous status, or "-".
         def collecting(snapshot) = @former[snapshot["pid"]] ? "#{(rate(snapshot, "gc", "time_s") * 100).round}%" : "-"
 
         # Returns the most used budget and its share: heads, input, output (memory) or files.

@@ -28,7 +28,7 @@ module Gyre
         end
 
         # Returns the reason to replace a worker, for the log. Delays the next replacement, because
-        # new workers exceed a limit that is too small as well.
+        # the limit may be too small for any worker.
         def outgrown(why, lived_s, now)
           later = @growth.died(lived_s, now)
           young = "; the limit is too small for this app: it has been there for #{lived_s.round} s" if lived_s < Respawn::SOUND_S

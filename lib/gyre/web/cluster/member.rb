@@ -28,7 +28,7 @@ module Gyre
         attr_reader :started_s # monotonic
         attr_reader :pid # nil until known
         attr_reader :owed # workers that a mold has not forked yet
-        attr_reader :owes_since_s # since when the mold owes the oldest of them
+        attr_reader :owes_since_s # since when the mold works on the first of them
         attr_accessor :phase # see the state machine above
         attr_accessor :outbox # a worker's messages, sent by Crew's task
         attr_accessor :heard_s # when the last message came

@@ -71,7 +71,7 @@ module Gyre
           @server.stop
         end
 
-        # Logs errors only: during a hot restart another version of Gyre may have sent the message.
+        # Only logs errors: in a hot restart, a worker of another version may have sent the message.
         def receive_broadcast(message)
           Broadcast::Relay.receive(message)
         rescue StandardError => error

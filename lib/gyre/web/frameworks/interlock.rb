@@ -9,7 +9,8 @@ module Gyre
     # Either many requests run, or one unloads. A request that waits to unload does not count as
     # running, so that several can take turns.
     class Interlock
-      # Fiber storage that a request's fibers inherit. Before Ruby 3.2 each fiber counts alone.
+      # A key in fiber storage, which a request's fibers inherit. Before Ruby 3.2 each fiber counts
+      # alone.
       KEY = :gyre_interlock
       STORAGE = Fiber.respond_to?(:[])
 
