@@ -12,7 +12,7 @@ require "gyre/websocket/limits"
 require "gyre/websocket/session"
 
 module Gyre
-  # An open WebSocket. Any fiber and thread may call its methods.
+  # An open WebSocket. Any fiber or thread may call its methods.
   #
   #   run(lambda do |env|
   #     Gyre::WebSocket.open(env) do |socket|
@@ -37,7 +37,7 @@ module Gyre
   # @!method code
   #   @return [Integer, nil] the client's close code, 1005 if it had none, 1006 if the connection ended without a close; nil before
   # @!method reason
-  #   @return [String, nil] the close's text, likewise
+  #   @return [String, nil] the close's text; nil before
   # @!method pending
   #   @return [Integer] unsent bytes
   # @!method protocol

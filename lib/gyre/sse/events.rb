@@ -7,7 +7,7 @@ require "gyre/broadcast"
 
 module Gyre
   module SSE
-    # One open stream. Any fiber and thread may call its methods.
+    # One open stream. Any fiber or thread may call its methods.
     class Events < WebSocket
       # Maximum unsent bytes of broadcasts. Beyond it the stream ends, and the page reconnects.
       BACKLOG_BYTES_LIMIT = 1 << 20

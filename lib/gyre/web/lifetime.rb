@@ -74,7 +74,7 @@ module Gyre
 
       private
 
-      # Runs in the current task if there is one: when a task is stopped, its children end first.
+      # Runs in the current task if there is one, not in a child, which a stop would end first.
       def in_task(&block)
         return block.call if Task.current?
 

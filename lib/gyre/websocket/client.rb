@@ -98,7 +98,7 @@ module Gyre
 
       # @return [Integer, nil] the server's close code; 1005: none, 1006: lost; nil: open
       attr_reader :code
-      # @return [String, nil] the close's text, likewise
+      # @return [String, nil] the close's text; nil before
       attr_reader :reason
       # @return [String, nil] the negotiated subprotocol
       attr_reader :protocol

@@ -17,7 +17,7 @@ module Gyre
       #   configuration = Gyre::CLI::Log::Configuration.load("log.yml")
       #   Gyre::Log::Server.new(**configuration.settings).run
       class Configuration
-        # The configuration has mistakes. Each line of the message is one: file:line: key: remedy.
+        # Each line of the message is one mistake: file:line: key: remedy.
         class Invalid < Error
           attr_reader :mistakes
 
@@ -100,8 +100,8 @@ module Gyre
           ["tcp://#{host}:#{port}"]
         end
 
-        # Returns the default destination. If none is set, it is STDOUT if there is a configuration
-        # (as in Analogger), otherwise ./log.
+        # Returns the destination that is set. The default is STDOUT if there is a configuration (as
+        # in Analogger), otherwise ./log.
         def default_log
           values.fetch(:default_log) do
             next "STDOUT" if @path

@@ -201,7 +201,7 @@ module Gyre
         end
 
         # Refuses new connections and closes this process's copies of the sockets. Workers keep
-        # theirs and accept connections that wait. Listener#close would end the refusal.
+        # their copies and accept connections that wait. Listener#close would end the refusal.
         def quit_listening
           @listeners.each do |listener|
             listener.refuse

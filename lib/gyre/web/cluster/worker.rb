@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A worker: a fork of the mold that serves the app with a Gyre::Web::Server on shared sockets.
-# Reports to the supervisor once a second; ends when the supervisor has gone.
+# A worker is a fork of the mold. Serves the app with a Gyre::Web::Server on shared sockets. Reports
+# to the supervisor once a second; ends when the supervisor has gone.
 #
 #   pid, ready, then snapshots, broadcasts         ─► supervisor
 #   TERM, HUP, QUIT; {stop: "now"}, broadcasts of others ◄─

@@ -80,7 +80,7 @@ module Gyre
         return [] if [addresses, schemes, hosts, ports].all?(&:empty?)
 
         count = [addresses.size, 1].max
-        # Aligns shorter lists at the end; a missing entry is the first, of the first proxy.
+        # Aligns shorter lists at the end. A missing entry takes the list's first.
         Array.new(count) { |index| Hop.new(addresses[index], *[schemes, hosts, ports].map { |list| list[index - count] || list.first }) }
       end
 

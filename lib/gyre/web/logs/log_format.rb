@@ -70,8 +70,8 @@ module Gyre
           text.b.gsub(UNSAFE) { |byte| format("\\x%02X", byte.ord) }
         end
 
-        # Returns the client's address. Over a Unix socket it is the last one in X-Forwarded-For,
-        # which a local proxy adds, or "unix:" (as in nginx).
+        # Returns the client's address. Over a Unix socket this is the last address in
+        # X-Forwarded-For (of a local proxy), or "unix:" if there is none.
         def client(env)
           address = env["REMOTE_ADDR"]
           return address unless address == ""

@@ -27,7 +27,7 @@ module Gyre
         @task = nil
       end
 
-      # Never waits; any thread and signal handler may call it.
+      # Never waits; any thread or signal handler may call it.
       def post(message) = @posted.push(message)
 
       # Starts to take messages, in a child of the current task.
