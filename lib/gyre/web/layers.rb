@@ -57,7 +57,7 @@ module Gyre
     end
 
     # The first layer, for a load balancer: liveness and readiness. Its requests need no place.
-    # Responds with 200 while the loop turns, on ready_path with 503 while the server takes no more.
+    # Responds with 200 while the loop turns, on ready_path with 503 while the server is not ready.
     class HealthCheck
       HEADERS = { "content-type" => "text/plain", "cache-control" => "no-store" }.freeze
 
