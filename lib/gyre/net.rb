@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre.connect and Gyre.listen: byte streams, plain or TLS, for any program and thread. `require
-# "gyre/net"`.
+# Gyre.connect and Gyre.listen: byte streams, plain or TLS, for any program and thread. Loaded by
+# `require "gyre/net"`.
 require "socket"
 require "gyre/net/endpoint"
 require "gyre/errors"
@@ -12,7 +12,7 @@ require "gyre/net/datagram"
 require "gyre/net/server"
 
 module Gyre
-  # Limit of {Gyre.listen}'s open connections; a process has room for some 32,000 fibers.
+  # Default maximum of {Gyre.listen}'s open connections; a process can have about 32,000 fibers.
   CONNECTIONS_LIMIT = 10_000
   private_constant :CONNECTIONS_LIMIT
 

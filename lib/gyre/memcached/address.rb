@@ -11,9 +11,9 @@ module Gyre
       self::FORM = %r{\A(?:memcached://(?:(?<user>[^\s:/@]+)(?::(?<password>[^\s/@]*))?@)?)?
                       (?<place>(?:unix://)?/[^\s:?]+|(?:\[[\h:.]+\]|[^\s:/?\[\]]+)(?::[1-9]\d*)?)(?::(?<weight>[1-9]\d*))?/?\z}x.freeze
 
-      # Takes "host", "host:port:weight", "[::1]:11211", "/path:weight", "unix:///path",
-      # "memcached://user:password@host:port", Arrays or comma-separated; nil: $MEMCACHE_SERVERS or
-      # 127.0.0.1:11211.
+      # Takes an Array or a comma-separated String of "host", "host:port:weight", "[::1]:11211",
+      # "/path:weight", "unix:///path" and "memcached://user:password@host:port". If it is nil,
+      # takes $MEMCACHE_SERVERS or 127.0.0.1:11211.
       def self.list(servers)
         servers = [ENV["MEMCACHE_SERVERS"], self::DEFAULT].find { |text| text.to_s.strip != "" } if servers.nil?
         texts = Array(servers)
@@ -24,7 +24,7 @@ module Gyre
         texts.flat_map { |text| text.split(",") }.map(&:strip).reject(&:empty?).map { |text| parse(text) }
       end
 
-      # Returns at least one address; raises ArgumentError.
+      # Works like {list}, but raises ArgumentError if there is no address.
       def self.some(servers)
         list = list(servers)
         return list unless list.empty?
@@ -33,7 +33,7 @@ module Gyre
                              "#{self::DEFAULT}"
       end
 
-      # The error hides a password.
+      # Omits the password from its error.
       def self.parse(text)
         parts = self::FORM.match(text) or
           raise ArgumentError, "#{text.sub(%r{//.*@}m, "//…@").inspect[0, 120]} is not a server address; use host:port, host:port:weight, " \
@@ -42,7 +42,7 @@ module Gyre
         new(Endpoint.parse(parts[:place], port: 11_211), (parts[:weight] || 1).to_i, user, password).freeze
       end
 
-      # Decides keys' placement, like Dalli's server names.
+      # {Ring} places the server by this name, which equals Dalli's.
       def name = endpoint.path || "#{endpoint.host}:#{endpoint.port}"
       alias_method :to_s, :name
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The memcached client's methods. Chooses each key's server and decides about retries;
-# memcached/commands.rb makes commands, servers have connections. With a scheduler a call parks its
-# fiber, and a turn's commands are sent together; in a plain thread it blocks only that thread.
+# The memcached client. Chooses each key's server and retries failed commands; memcached/commands.rb
+# makes the commands, and servers have the connections. If there is a scheduler, a call parks its
+# fiber, and all commands of a turn are sent together. Otherwise a call blocks only its thread.
 
 require "gyre/memcached/address"
 require "gyre/memcached/commands"
@@ -19,14 +19,14 @@ module Gyre
     # Fibers and threads may share a client.
     #
     # Methods raise NetworkError if a connection fails and the command cannot be repeated,
-    # NoServerError without an available server, ProtocolError for a malformed reply, ServerError or
-    # CommandError for a server's error, ArgumentError for invalid arguments. Their `options` are
-    # Dalli's: `raw: true`, `compress: false` …
+    # NoServerError if no server is available, ProtocolError for a malformed reply, ServerError or
+    # CommandError for an error reply, and ArgumentError for invalid arguments. The parameter
+    # `options` takes Dalli's options, such as `raw: true`.
     class Client
       include Multi
 
-      # `servers` as for {Address.list}; options as for {Options}, also as Dalli's Hash. Raises
-      # ArgumentError.
+      # Takes `servers` like {Address.list}, and {Options} as keywords or, like Dalli, as a Hash.
+      # Raises ArgumentError.
       def initialize(servers = nil, table = nil, **options)
         @options = Options.of(table, options)
         @keys = @options.keys
@@ -37,7 +37,7 @@ module Gyre
         @ring = Ring.new(@servers, failover: @options[:failover])
         @single = @servers.first if @servers.size == 1
         @servers.each { |server| server.prepare(@single ? @keys : nil, @keys.fixed_prefix, values, values.direct_bytes) }
-        @quiet = {}.compare_by_identity # Fiber => those of the servers that it has sent to
+        @quiet = {}.compare_by_identity # Fiber => servers to which its quiet block has sent
       end
 
       def get(key, options = nil)
@@ -47,8 +47,8 @@ module Gyre
         Server::Failed.retrying { (@single || @ring.server_for(key)).get(key) }
       end
 
-      # Stores a value and returns its CAS number; false on failure. `ttl` nil: the client's
-      # expires_in; see {Expiry#seconds}.
+      # Stores a value. Returns its CAS number, or false if it was not stored. If `ttl` is nil, the
+      # client's expires_in applies; see {Expiry#seconds}.
       def set(key, value, ttl = nil, options = nil)
         return run(@commands.set(key, value, ttl, options)) if options || !@quiet.empty?
 
@@ -57,7 +57,7 @@ module Gyre
         Server::Failed.retrying { (@single || @ring.server_for(key)).set(key, value, ttl) }
       end
 
-      # Returns true if the key existed; `invalidate: true` marks the value stale.
+      # Returns true if the key existed. `invalidate: true` only marks the value as stale.
       def delete(key, options = nil)
         return run(@commands.delete(key, options)) if options || !@quiet.empty?
 
@@ -68,51 +68,50 @@ module Gyre
       # Gets a value and sets its time to live.
       def gat(key, ttl = nil, options = nil) = run(@commands.gat(key, ttl, options))
 
-      # Sets the time to live. Returns true, or nil for a missing key.
+      # Sets the time to live. Returns true, or nil if the key is missing.
       def touch(key, ttl = nil) = run(@commands.touch(key, ttl))
 
-      # Stores a value for a missing key. Returns the CAS number, or false.
+      # Stores a value if the key is missing. Returns the CAS number; false if the key exists.
       def add(key, value, ttl = nil, options = nil) = run(@commands.add(key, value, ttl, options))
 
-      # Stores a value for an existing key. Returns the CAS number, or false.
+      # Stores a value if the key exists. Returns the CAS number; false if the key is missing.
       def replace(key, value, ttl = nil, options = nil) = run(@commands.replace(key, value, ttl, options))
 
-      # Appends to a raw value. True if the key exists.
+      # Appends to a raw value. Returns true if the key exists.
       def append(key, value, options = nil) = run(@commands.append(key, value, options))
 
-      # Prepends to a raw value. True if the key exists.
+      # Prepends to a raw value. Returns true if the key exists.
       def prepend(key, value, options = nil) = run(@commands.prepend(key, value, options))
 
-      # Adds to a counter, which wraps at 64 bits. Returns nil for a missing key; `default` and
-      # `ttl` make a new counter.
+      # Adds to a counter, which wraps at 64 bits. If the key is missing, stores `default` with
+      # `ttl`, or returns nil if `default` is nil.
       def incr(key, amount = 1, ttl = nil, default = nil, options = nil) = run(@commands.incr(key, amount, ttl, default, options))
 
-      # Subtracts from a counter down to 0; otherwise like {#incr}.
+      # Works like {#incr}, but subtracts, and never below 0.
       def decr(key, amount = 1, ttl = nil, default = nil, options = nil) = run(@commands.decr(key, amount, ttl, default, options))
 
-      # Returns or yields value and CAS number (0 for a missing key).
+      # Returns or yields the value and the CAS number, which is 0 if the key is missing.
       def get_cas(key, options = nil)
         found = run(@commands.get_cas(key, options))
         block_given? ? yield(*found) : found
       end
 
-      # Stores a value unless changed since its CAS number was read. Returns the new number, or
-      # false.
+      # Stores a value if the key's CAS number is still `cas`. Returns the new CAS number, or false.
       def set_cas(key, value, cas, ttl = nil, options = nil) = run(@commands.set_cas(key, value, cas, ttl, options))
 
       def replace_cas(key, value, cas, ttl = nil, options = nil) = run(@commands.replace_cas(key, value, cas, ttl, options))
 
-      # Deletes a value unless changed; true if deleted.
+      # Deletes a value if its CAS number is `cas`, or `cas` is 0. Returns true if it was deleted.
       def delete_cas(key, cas = 0, options = nil) = run(@commands.delete_cas(key, cas, options))
 
-      # Replaces a value by the block's. Returns the CAS number, false after another client's
-      # change, nil for a missing key.
+      # Replaces a value by the block's result. Returns the new CAS number, false if another client
+      # has changed the value, or nil if the key is missing.
       def cas(key, ttl = nil, options = nil, &block) = change(key, false, ttl, options, &block)
 
-      # Like {#cas}; for a missing key yields nil and stores the block's value.
+      # Works like {#cas}, but if the key is missing, yields nil and adds the block's result.
       def cas!(key, ttl = nil, options = nil, &block) = change(key, true, ttl, options, &block)
 
-      # Gets a value, or stores and returns the block's.
+      # Returns the stored value. If the key is missing, adds and returns the block's result.
       def fetch(key, ttl = nil, options = nil)
         options = (options || {}).merge(cache_nils: true) if @options[:cache_nils]
         value = get(key, options)
@@ -122,8 +121,8 @@ module Gyre
         yield.tap { |made| add(key, made, ttl, options) }
       end
 
-      # Like {#fetch}, but only one caller runs its block, for `lock_ttl` seconds; others get the
-      # old value, or "". Refreshes a value in its last `recache_threshold` seconds.
+      # Works like {#fetch}, but within `lock_ttl` seconds only one caller runs its block; others
+      # get the old value or "". Refreshes a value that expires within `recache_threshold` seconds.
       def fetch_with_lock(key, ttl: nil, lock_ttl: 30, recache_threshold: nil, req_options: nil)
         raise ArgumentError, "fetch_with_lock needs a block that makes the value" unless block_given?
 
@@ -135,13 +134,13 @@ module Gyre
         yield.tap { |made| set(key, made, ttl, req_options) }
       end
 
-      # Returns value, cas, miss, stale, won_recache, lost_recache, and values that options request.
+      # Returns value, cas, miss, stale, won_recache, lost_recache, and fields that options request.
       def get_with_metadata(key, options = {}) = run(@commands.get_with_metadata(key, options))
 
       def get_with_metadata_result(key, options = {}) = Result.new(**get_with_metadata(key, options))
 
-      # Sends the block's commands together, or none if it raises. Returns results in order. If
-      # commands failed, raises the first error once all have ended.
+      # Sends the block's commands together; sends none if the block raises. Returns the results in
+      # order. If commands fail, raises the first error after all commands have ended.
       def pipeline
         pipeline = Pipeline.new(@commands)
         yield pipeline
@@ -153,9 +152,9 @@ module Gyre
       # Returns an object whose methods return Gyre::Promises.
       def async = Async.new(self)
 
-      # In the block, set, add, replace, delete, append, prepend, incr, decr and flush return nil
-      # without waiting or reporting failures; all are done at its end. Other methods raise
-      # NotPermittedInQuiet; all raise NoServerError.
+      # In the block, set, add, replace, delete, append, prepend, incr, decr and flush return nil at
+      # once and report no failures. The servers have run these commands when this method returns.
+      # Other methods raise NotPermittedInQuiet. All methods may raise NoServerError.
       def quiet
         fiber = Fiber.current
         return yield if @quiet[fiber]
@@ -185,7 +184,7 @@ module Gyre
       end
       alias flush_all flush
 
-      # Returns statistics by server; nil for an unavailable one.
+      # Returns each server's statistics; nil for an unavailable server.
       def stats(type = nil)
         text = %i[items slabs settings].include?(type) ? "stats #{type}\r\n" : "stats\r\n"
         on_servers { |server| line(server, :stats, text).to_h { |row| row.partition(" ").values_at(0, 2) } }.to_h
@@ -193,18 +192,18 @@ module Gyre
 
       def reset_stats = on_servers { |server| line(server, :reset_stats, "stats reset\r\n") && true }.map(&:last)
 
-      # Returns versions by server; nil for an unavailable one.
+      # Returns each server's version; nil for an unavailable server.
       def version = on_servers { |server| line(server, :version, "version\r\n").first }.to_h
 
-      # Raises NoServerError if all are down.
+      # Raises NoServerError if all servers are down.
       def alive! = @ring.server_for("")
 
-      # Yields the client, as callers may share it.
+      # Yields the client itself, because callers may share it.
       def with
         yield self
       end
 
-      # Closes connections; the next call reconnects.
+      # Closes all connections. The next call connects again.
       def close
         @servers.each(&:close)
         nil
@@ -213,12 +212,12 @@ module Gyre
 
       def inspect = "#<#{self.class} #{@servers.map(&:name).join(", ")}>"
 
-      # Raises TypeError: Ractor.make_shareable would also freeze a logger's file.
+      # Raises TypeError, because Ractor.make_shareable would also freeze a logger's file.
       def freeze
         raise TypeError, "a memcached client cannot be frozen, nor given to another Ractor: make one there"
       end
 
-      # Sends commands together and returns results; the block's value replaces an Error.
+      # Sends commands together. Returns each command's result, or the block's value for its Error.
       def together(commands)
         calls = Server.together(@servers) do
           commands.map do |command|
@@ -237,7 +236,7 @@ module Gyre
 
       def finish(command, call)
         Server::Failed.retrying(command.idempotent) do
-          started, call = call, nil # another server may have the key's place when it is tried again
+          started, call = call, nil # a retry may choose another server
           command.value(started ? started.value : server_of(command).carry_out(command))
         end
       end
@@ -265,14 +264,14 @@ module Gyre
 
       def quiet? = !@quiet.empty? && @quiet.key?(Fiber.current)
 
-      # In a quiet block.
+      # Sends a command of a quiet block and remembers its server.
       def drop(server)
         @quiet[Fiber.current][server] = true
         yield
         nil
       end
 
-      # Waits for each server's last reply. Replies come in order, so all have come then.
+      # Sends each server a no-op and waits for its reply. Earlier commands have ended by then.
       def settle(servers)
         calls = servers.map { |server| unreported { server.line(:quiet, "mn\r\n", :send) if server.connection } }
         calls.each { |call| unreported { call&.value } }
@@ -300,7 +299,7 @@ module Gyre
         cas.zero? ? add(key, value, ttl, options) : set_cas(key, value, cas, ttl, options)
       end
 
-      # nil for an unavailable server.
+      # Pairs each server's name with the block's value; nil if the server is unavailable.
       def on_servers
         @servers.map do |server|
           [server.name, (yield(server) if server.alive?)]

@@ -1,25 +1,24 @@
 # frozen_string_literal: true
 
-# Makes each method's command for one key, and converts its reply, for the client and pipelines.
-# Uses no server.
+# Makes commands for one key and converts replies, for the client and pipelines. Uses no server.
 
 require "gyre/memcached/errors"
 
 module Gyre
   module Memcached
-    # A missing key's result with cache_nils.
+    # A missing key's result if `cache_nils` is true.
     NOT_FOUND = Object.new
     class << NOT_FOUND
       def inspect = "Gyre::Memcached::NOT_FOUND"
     end
-    NOT_FOUND.freeze # so that Ractors have it, too
+    NOT_FOUND.freeze # so that Ractors can use it
 
-    # A command of the meta protocol: `name`: the client's method; `idempotent`: may be repeated;
-    # `result`: converts a Reply.
+    # A command of the meta protocol. `name` is the client's method, `idempotent` allows a retry,
+    # and `result` converts a Reply.
     Command = Struct.new(:name, :verb, :key, :flags, :bytes, :value_flags, :ttl, :idempotent, :result) do
       def value(reply) = result.is_a?(Symbol) ? reply.public_send(result) : result.call(reply)
 
-      # Copies key and value, which the caller may change before they are sent.
+      # Copies key and value, because the caller may change them before the command is sent.
       def keep
         self.key = key.dup.freeze unless key.frozen?
         self.bytes = bytes.dup.freeze unless bytes.nil? || bytes.frozen?
@@ -27,7 +26,7 @@ module Gyre
       end
     end
 
-    # Completes keys and serializes values; raises ArgumentError before any byte is sent.
+    # Completes keys and serializes values. Raises ArgumentError before any byte is sent.
     class Commands
       INTEGERS = (0..2**64 - 1).freeze
       MODES = { set: "", add: " ME", replace: " MR" }.freeze

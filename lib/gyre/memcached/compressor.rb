@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Compresses large values as zlib, like Dalli, or gzip; limits decompressed values. Called by
-# Values.
+# Compresses values in the format of zlib, like Dalli, or gzip. Limits the size of decompressed
+# values. Called by Values.
 
 require "zlib"
 require "gyre/memcached/errors"
@@ -11,7 +11,7 @@ module Gyre
     class Compressor
       SLICE_BYTES = 65_536
 
-      # `window_bits` of deflateInit2: 15 for zlib's format, 31 for gzip's.
+      # `window_bits` is deflateInit2's: 15 means the format of zlib, 31 that of gzip.
       def initialize(window_bits)
         @window_bits = window_bits
       end
@@ -25,7 +25,7 @@ module Gyre
         close(stream)
       end
 
-      # Raises DeserializationError for a long, damaged or truncated value.
+      # Raises DeserializationError for a damaged, truncated or too long value.
       def decompress(bytes, max_bytes: nil)
         stream = Zlib::Inflate.new(@window_bits)
         output = String.new(encoding: Encoding::BINARY)
@@ -45,13 +45,13 @@ module Gyre
 
       private
 
-      # An unfinished stream would warn.
+      # zlib warns if an unfinished stream is closed without a reset.
       def close(stream)
         stream.reset unless stream.finished?
         stream.close
       end
 
-      # A signal makes zlib return early (ruby/zlib#49); the stream knows its end.
+      # Repeats, because a signal makes zlib return before the stream's end (ruby/zlib#49).
       def finish(stream)
         until stream.finished?
           piece = stream.finish
@@ -71,7 +71,6 @@ module Gyre
 
     ZLIB = Compressor.new(Zlib::MAX_WBITS).freeze
 
-    # With a checksum.
     GZIP = Compressor.new(Zlib::MAX_WBITS + 16).freeze
   end
 end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# `require "gyre/memcached/dalli"`: Dalli::Client by Gyre's client, for programs and libraries of
-# the dalli gem (Rails' :mem_cache_store, Rack::Session::Dalli). A later `require "dalli"` changes
-# nothing, with or without the gem.
+# `require "gyre/memcached/dalli"` defines Dalli::Client on Gyre's client, for programs and
+# libraries that use the dalli gem (Rails' :mem_cache_store, Rack::Session::Dalli). A later `require
+# "dalli"` succeeds and changes nothing, whether or not the gem is installed.
 
 if defined?(Dalli)
   raise LoadError, "require gyre/memcached/dalli: the dalli gem is loaded already. Require this before it, or leave dalli out of the Gemfile"
@@ -10,7 +10,7 @@ end
 
 require "json"
 require "logger"
-require "gyre" # it may be all that a Gemfile requires, and brings Rails' railtie
+require "gyre" # loads Rails' railtie, if a Gemfile requires only this file
 require "gyre/memcached"
 require "gyre/memcached/dalli/client"
 
@@ -29,7 +29,7 @@ module Dalli
   UnmarshalError = Gyre::Memcached::DeserializationError
   NotPermittedMultiOpError = Gyre::Memcached::NotPermittedInQuiet
 
-  # For programs that rescue them; this client retries itself, and replies are in order.
+  # Never raised; defined for programs that rescue them.
   class RetryableNetworkError < NetworkError; end
   class UnexpectedReplyKeyError < DalliError; end
 
@@ -37,16 +37,15 @@ module Dalli
   GzipCompressor = Gyre::Memcached::GZIP
   CacheResult = Gyre::Memcached::Result
 
-  # `get`'s result for a missing key with `cache_nils: true`.
+  # The result of `get` for a missing key if `cache_nils: true` is given.
   NOT_FOUND = Gyre::Memcached::NOT_FOUND
 
   # Thread.current[QUIET] is true in quiet blocks.
   QUIET = :dalli_multi
 
-  # A DalliError, as in Dalli.
   class ValueOverMaxSize < DalliError; end
 
-  # JSON without other classes' objects.
+  # Dumps and loads only the types of JSON.
   module JSONSerializer
     def self.dump(value) = JSON.generate(value)
 

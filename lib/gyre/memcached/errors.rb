@@ -1,34 +1,34 @@
 # frozen_string_literal: true
 
-# Errors of a memcached client besides ArgumentError. memcached/dalli.rb has Dalli's names for them.
+# Errors of a memcached client, except ArgumentError. memcached/dalli.rb defines Dalli's names.
 
 require "gyre/errors"
 
 module Gyre
   module Memcached
-    # All but the caller's mistakes.
+    # Superclass of all errors except the caller's mistakes.
     class Error < Gyre::Error; end
 
-    # A server is unreachable, closed the connection or is too slow.
+    # A server is unreachable, has closed the connection, or replies too late.
     class NetworkError < Error; end
 
     class NoServerError < Error; end
 
     class ProtocolError < NetworkError; end
 
-    # SERVER_ERROR, for example of a full memory.
+    # The server replied SERVER_ERROR, for example because its memory is full.
     class ServerError < Error; end
 
-    # CLIENT_ERROR or ERROR: an invalid command, such as incr of text.
+    # The server replied CLIENT_ERROR or ERROR to an invalid command, such as incr of a text.
     class CommandError < Error; end
 
-    # The serializer could not restore such an object unchanged.
+    # The serializer cannot store the object without changing it.
     class SerializationError < Error; end
 
-    # A stored value is not in the client's format.
+    # A stored value is damaged or in another format.
     class DeserializationError < Error; end
 
-    # A quiet block's commands have no replies.
+    # The method needs a reply, which a quiet block does not await.
     class NotPermittedInQuiet < Error; end
 
     # The value exceeds the servers' limit.

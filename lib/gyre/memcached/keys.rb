@@ -1,21 +1,21 @@
 # frozen_string_literal: true
 
-# Converts keys like Dalli: checks, adds the namespace, shortens beyond memcached's limit by a
-# digest. memcached_wire.c encodes spaces and non-ASCII bytes as base64.
+# Converts keys like Dalli: checks them, adds the namespace, and ends too long keys with a digest.
+# memcached_wire.c encodes keys with spaces or non-ASCII bytes as base64.
 
 require "digest/md5"
 
 module Gyre
   module Memcached
     class Keys
-      # On the wire.
+      # Maximum bytes of a key on the wire.
       BYTES_LIMIT = 250
 
-      # Keys with these or with non-ASCII bytes are sent as base64.
+      # Keys with these characters or non-ASCII bytes are sent as base64.
       ENCODED = /[\x00-\x20\x7F]/
       CONTROL = /[\x00-\x1F\x7F]/
 
-      # Precedes any digest, as in Dalli.
+      # Text before a digest, as in Dalli.
       MARK = ":md5:"
 
       def initialize(namespace: nil, namespace_separator: ":", digest_class: Digest::MD5, control_characters: false)
@@ -26,11 +26,11 @@ module Gyre
         @refused = control_characters ? nil : CONTROL
       end
 
-      # The prefix for the C extension's fast path; false if it may change.
+      # The prefix of keys for the C extension's fast path; false if a Proc makes it.
       def fixed_prefix = @namespace.is_a?(Proc) ? false : @prefix
 
-      # Raises ArgumentError for an empty key, control characters, or an encoding unlike the
-      # namespace's.
+      # Returns the key for the wire. Raises ArgumentError if the key is empty, has control
+      # characters, or its encoding is incompatible with the namespace's.
       def full(key)
         key = key.to_s unless key.is_a?(String)
         raise ArgumentError, "key cannot be blank" if key.empty?
@@ -43,7 +43,7 @@ module Gyre
         raise ArgumentError, "the key #{key.inspect[0, 80]} is in #{key.encoding}, in which nothing can stand beside it: encode it as UTF-8"
       end
 
-      # Maps sent keys to callers' keys; repeated ones are sent once.
+      # Maps each key for the wire to the caller's key. Repeated keys are sent once.
       def callers(keys) = keys.each_with_object({}) { |key, callers| callers[full(key)] ||= key.to_s }
 
       private
@@ -58,7 +58,7 @@ module Gyre
         wire_bytes(key) > BYTES_LIMIT ? shortened(key) : key
       end
 
-      # As in Dalli: 250 bytes with a namespace, else 249; fewer in base64.
+      # Shortens like Dalli: to 250 bytes, or to 249 if there is no namespace. Counts base64.
       def shortened(key)
         digest = @digest_class.hexdigest(key)
         kept = [BYTES_LIMIT - (@namespace ? 0 : 1) - MARK.size - digest.size, 0].max

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The client's methods for many keys: send all before they wait for replies.
+# The client's methods for many keys. Each sends all commands before it waits for replies.
 
 require "gyre/memcached/result"
 require "gyre/memcached/server"
@@ -8,13 +8,13 @@ require "gyre/memcached/server"
 module Gyre
   module Memcached
     module Multi
-      # Returns or yields found values by key; nil with a block.
+      # Returns a Hash of found values by key. If a block is given, yields each pair instead.
       def get_multi(*keys, req_options: nil, &block)
         refuse_in_quiet(:get_multi)
         each_pair(values_of(keys.flatten.compact, req_options), &block)
       end
 
-      # Returns or yields found values and CAS numbers by key; nil with a block.
+      # Works like {#get_multi}, but each value is an Array of value and CAS number.
       def get_multi_cas(*keys, req_options: nil, &block)
         refuse_in_quiet(:get_multi_cas)
         each_pair(by_key(keys) { |key| @commands.get_cas(key, req_options) }.reject { |_, (_, cas)| cas.zero? }, &block)
@@ -30,7 +30,7 @@ module Gyre
         get_multi_with_metadata(*keys, req_options: req_options).transform_values { |fields| Result.new(**fields) }
       end
 
-      # Raises ArgumentError or SerializationError for an invalid value, but stores the others.
+      # Stores all valid values, then raises ArgumentError or SerializationError for invalid ones.
       def set_multi(pairs, ttl = nil, options = nil)
         refuse_in_quiet(:set_multi)
         ttl_s = @expiry.seconds(ttl)
@@ -74,7 +74,7 @@ module Gyre
         values.reduce({}, :merge!)
       end
 
-      # nil if it is down.
+      # Returns nil if the server is down.
       def at_single
         Server::Failed.retrying { yield @single }
       rescue NoServerError
@@ -103,14 +103,15 @@ module Gyre
         results
       end
 
-      # Another server may take a failed one's place.
+      # Adds keys to `again` if the call may run again on this or another server; otherwise raises.
       def retry_elsewhere(error, keys, again, failures)
         return again.concat(keys) if error.retry?(true, failures) || (!@single && error.elsewhere?(true, failures))
 
         error.raise_to_caller
       end
 
-      # Sends a command per key; repeats failed ones. Omits missing keys and keys without a server.
+      # Sends one command per key, and again if its connection fails. Omits keys that are NOT_FOUND
+      # or have no available server.
       def by_key(keys)
         commands = Array(keys).flatten.compact.to_h { |key| [key.to_s, yield(key)] }
         results = together(commands.values) { |error| error.is_a?(NoServerError) ? NOT_FOUND : raise(error) }

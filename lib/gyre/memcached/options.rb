@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A client's options under Dalli's names. Unknown names raise, so that misspelt ones are found.
+# A client's options, with Dalli's names. Raises for unknown names, which may be misspelt.
 
 require "digest/md5"
 require "gyre/memcached/keys"
@@ -16,7 +16,7 @@ module Gyre
       logger = type["LOGGER", "a Logger, or return one when it is called"] { |value| value if value.respond_to?(:call) || value.respond_to?(:warn) }
       digest = type["DIGEST", "a class like Digest::SHA256, with hexdigest"] { |value| value if value.respond_to?(:hexdigest) }
       separator = type["CHARACTER", "one character like : or /, no letter, digit or space"] { |value| value.to_s[/\A[^a-zA-Z0-9\x00-\x20\x7F]\z/] }
-      # Takes Floats, such as Rails' 1.5.megabytes.
+      # Accepts Floats, such as Rails' 1.5.megabytes.
       bytes = type["BYTES", "a number of bytes like 500, 64k or 10M"] do |value|
         Units.bytes(value.is_a?(Float) && value.finite? ? value.to_i : value)
       end
@@ -56,8 +56,8 @@ module Gyre
         ]
       }, what: "option of a memcached client")
 
-      # Dalli's options that are needless here: pipelines need no lock, replies always match, TCP
-      # settings are the transport's.
+      # Dalli's options that this client ignores: pipelines need no lock, replies always match their
+      # commands, and the transport sets TCP options.
       WITHOUT_EFFECT = %i[threadsafe keepalive sndbuf rcvbuf defer_drain verify_reply_keys enforce_read_timeout silence_marshal_warning
                           otel_db_statement otel_peer_service protocol pool_size pool_timeout].freeze
 
@@ -84,28 +84,28 @@ module Gyre
         freeze
       end
 
-      # A value as given, or its default.
+      # Returns the given value or the default.
       def [](name) = @all.fetch(name)
 
       def connect_timeout_s = @all[:connect_timeout] || @all[:socket_timeout]
 
       def failures_limit = [@all[:socket_max_failures], 1].max
 
-      # Gets a message when a server fails, and when it is back.
+      # Returns the logger for messages about servers that go down or come back.
       def logger = @all[:logger].respond_to?(:call) ? @all[:logger].call : @all[:logger]
 
-      # Ractor.new copies its arguments, these options first.
+      # Called when Ractor.new copies a client, because the options are copied first.
       def initialize_clone(...)
         raise TypeError, "a memcached client cannot be given to another Ractor: make one there"
       end
 
-      # Hides values, one of which is a password.
+      # Omits values, because one of them is a password.
       def inspect = "#<#{self.class}>"
 
       private
 
-      # Copies a Ruby context's settings, except hidden certificate stores; set_params gives the
-      # system's to a context without authorities.
+      # Makes a TLS context with the settings of an OpenSSL::SSL::SSLContext. Rejects a certificate
+      # store, which cannot be read, except the system's store, which set_params sets.
       def context_of(context)
         return unless context
         return TLS.context(context, server: false) if context.is_a?(TLS::Context)
@@ -121,22 +121,22 @@ module Gyre
       def of(group) = @all.slice(*SETTINGS.groups.fetch(group).map(&:name))
     end
 
-    # Converts times to live to memcached's form: seconds up to 30 days, beyond that Unix time.
+    # Converts times to live to memcached's form: seconds up to 30 days, or a Unix time.
     class Expiry
-      # Larger numbers are Unix time.
+      # memcached takes larger numbers for a Unix time.
       INTERVAL_S_LIMIT = 30 * 24 * 60 * 60
 
       # Signed 32-bit integers.
       ACCEPTED = (-(2**31)..(2**31) - 1).freeze
 
-      # `default_s` nil: no expiry; `clock` returns Unix time.
+      # If `default_s` is nil, values do not expire. `clock` returns a Unix time.
       def initialize(default_s = nil, clock: -> { Time.now.to_i })
         @clock = clock
         @default_s = default_s ? whole(default_s) : 0
       end
 
-      # Takes seconds, a future Unix time, or digits; 0: no expiry; negative: expired; nil: the
-      # default. Raises ArgumentError.
+      # Takes seconds, a future Unix time, or a String of digits. 0 means no expiry, a negative
+      # number an expired value, nil the default. Raises ArgumentError.
       def seconds(ttl)
         ttl = ttl.nil? ? @default_s : whole(ttl)
         if ttl > INTERVAL_S_LIMIT

@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# Commands without waiting for earlier replies: batches (Client#pipeline) and promises
-# (Client#async). Methods are defined from text, as a Ractor calls none that a block defines.
+# Sends commands before earlier replies have come: batches (Client#pipeline), promises
+# (Client#async). Methods are defined from text, because a Ractor cannot call methods that a block
+# defines.
 
 require "gyre/sync/promise"
 
 module Gyre
   module Memcached
-    # Has the client's methods for one key; sends all commands after the block.
+    # Has the client's methods for one key. Collects their commands; {Client#pipeline} sends them.
     class Pipeline
       METHODS = %i[get gat touch get_cas get_with_metadata set set_cas add replace replace_cas append prepend incr decr delete delete_cas].freeze
 
@@ -47,10 +48,10 @@ module Gyre
 
       private
 
-      # Callers may change key and value before a thread begins.
+      # Copies Strings, because callers may change them before the thread begins.
       def copies(arguments) = arguments.map { |each| each.is_a?(String) ? each.dup : each }
 
-      # In a fiber; without a loop in a thread.
+      # Runs `work` in a fiber, or in a thread if there is no scheduler.
       def later(&work)
         promise = Promise.new
         Fiber.current_scheduler ? Fiber.schedule { settle(promise, &work) } : Thread.new { settle(promise, &work) }

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# An item with metadata, from methods with `_result`.
+# An item with metadata, returned by methods whose name ends with `_result`.
 
 module Gyre
   module Memcached
-    # `cas` 0: missing; `last_access`: seconds ago; `ttl_remaining`: seconds, -1: no expiry.
-    # nil: not asked for.
+    # `cas` is 0 if the key is missing. `last_access` and `ttl_remaining` are in seconds; -1 means
+    # no expiry. Fields that were not requested are nil.
     Result = Struct.new(:value, :cas, :hit_before, :last_access, :ttl_remaining, :miss, :stale, :won_recache, :lost_recache,
       keyword_init: true) do
       def miss? = miss

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Finds a key's server by the consistent hash of Dalli and libmemcached, which so find each other's
-# keys.
+# Finds a key's server by the same consistent hash as Dalli and libmemcached.
 
 require "digest/sha1"
 require "zlib"
@@ -9,18 +8,17 @@ require "gyre/memcached/errors"
 
 module Gyre
   module Memcached
-    # Servers have many points on a circle of 32-bit numbers; a key belongs to the next point below
-    # its CRC-32.
+    # Each server has many points on a circle of 32-bit numbers. A key belongs to the server of the
+    # nearest point at or below the key's CRC-32.
     class Ring
-      # Points of an average server.
+      # Points of a server with average weight.
       POINTS = 160
 
-      # Points to try if a key's server is down.
+      # Maximum other points to try if a key's server is down.
       DETOURS = 19
 
       attr_reader :servers
 
-      # Servers' names decide the placement.
       def initialize(servers, failover: true)
         @servers = servers
         @failover = failover
@@ -29,7 +27,7 @@ module Gyre
 
       def server_for(key) = find(key, &:alive?) || raise(NoServerError, "No server available")
 
-      # Checks each server once. Omits keys without one.
+      # Groups keys by server. Checks each server once. Omits keys without an available server.
       def groups(keys)
         alive = Hash.new { |known, server| known[server] = server.alive? }.compare_by_identity
         groups = keys.group_by { |key| find(key) { |server| alive[server] } }
@@ -53,7 +51,7 @@ module Gyre
         nil
       end
 
-      # Returns the last point up to the hash, or the last of all.
+      # Returns the server of the last point at or below `hash`, or of the circle's last point.
       def at(hash)
         above = @points.bsearch_index { |point| point > hash } || @points.size
         @owners[above - 1]

@@ -1,27 +1,27 @@
 # frozen_string_literal: true
 
-# The default serializer: nil, true, false, numbers, Strings, Symbols, Arrays and Hashes in JSON.
-# Objects of JSON stand for what JSON lacks. Refuses other classes, and values that would not come
-# back equal.
+# The default serializer: writes nil, true, false, numbers, Strings, Symbols, Arrays and Hashes as
+# JSON. JSON objects represent types that JSON lacks. Rejects other classes, and values that would
+# change when they are loaded.
 
 require "json"
 require "gyre/memcached/errors"
 
 module Gyre
   module Memcached
-    # Calls no code of objects' classes.
+    # Never calls methods of the classes of stored objects.
     module Serializer
       DEPTH_LIMIT = 100
-      # A Hash takes three levels of JSON.
+      # Each Hash takes three levels of JSON.
       FORM = { allow_nan: true, max_nesting: (3 * DEPTH_LIMIT) + 4 }.freeze
       SYMBOLS = [Encoding::UTF_8, Encoding::US_ASCII].freeze
       private_constant :FORM, :SYMBOLS
 
       class << self
-        # Raises SerializationError for other classes and subclasses.
+        # Raises SerializationError for other classes, including subclasses.
         def dump(value) = JSON.generate([tree(value, 0)], FORM).b
 
-        # Raises DeserializationError for another form or extra bytes.
+        # Raises DeserializationError for another form or additional bytes.
         def load(bytes)
           text = bytes.dup.force_encoding(Encoding::UTF_8)
           raise ArgumentError, "it is not UTF-8" unless text.valid_encoding?

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# One memcached server: its address, a connection for each home (a thread's loop; all threads
-# without one), and its state (up or down). The calls are methods in C (ext/gyre/memcached/); this
-# file connects and converts errors. Never decides about a retry: the client does.
+# One memcached server: its address, its state (up or down), and one connection for each home (a
+# thread's loop, or all threads that have no loop). C methods send commands (ext/gyre/memcached/);
+# this file connects and converts errors. Never decides on a retry; the client does.
 
 require "gyre/clock"
 require "gyre/loop"
@@ -14,7 +14,7 @@ module Gyre
   module Memcached
     Loop.require_native("Gyre::Memcached")
 
-    # A server's reply from {Server#exchange}: `code` is :hd, :en, :nf, :ns, :ex or :va.
+    # A reply that {Server#exchange} returns. `code` is :hd, :en, :nf, :ns, :ex or :va.
     Reply = Struct.new(:code, :bytes, :flags, :cas, :ttl_s, :idle_s, :hit, :won, :stale, :lost) do
       # Returns the CAS number, or false.
       def stored = done && cas
@@ -32,17 +32,17 @@ module Gyre
       end
     end
 
-    # A home's pipeline to one server, in C.
+    # A home's pipeline to one server, implemented in C.
     class Connection
-      # Called by the extension in another library's scheduler, which may drop the fiber: a thread
-      # reads instead.
+      # Called by the extension under another library's scheduler, which may drop the fiber. A
+      # thread waits in its place.
       def wait_beside(call) = Offload.call { wait(call) }
 
       def inspect = "#<#{self.class} #{@name}>"
     end
 
     class Server
-      # GYRE_MEMCACHED_CLOSED: the call is not repeated, and the server has not failed.
+      # GYRE_MEMCACHED_CLOSED in C: not repeated, and not counted as the server's failure.
       CLOSED = "the client was closed"
 
       attr_reader :name # "127.0.0.1:11211" or a Unix socket's path
@@ -63,7 +63,7 @@ module Gyre
         @news = nil
       end
 
-      # True if a connection exists or may be tried.
+      # Returns true if a connection exists or can be made.
       def alive?
         connection || connect
         true
@@ -71,10 +71,10 @@ module Gyre
         false
       end
 
-      # True after recent failed attempts to connect.
+      # Returns true for `down_retry_delay` seconds after too many failures.
       def down? = @down_until_s ? Clock.now < @down_until_s : false
 
-      # Closes its connections; calls waiting for a reply fail.
+      # Closes all connections. Calls that wait for a reply fail.
       def close
         forget.each { |connection| finish(connection) }
         close_later_ones
@@ -82,12 +82,12 @@ module Gyre
         nil
       end
 
-      # With :send, :hold or :drop for `how`, the call only starts.
+      # Only starts the call if `how` is :send, :hold or :drop.
       def carry_out(command, how = nil)
         exchange(command.name, command.verb, command.key, command.flags, command.bytes, command.value_flags, command.ttl, how)
       end
 
-      # Sends calls started with :hold together at the block's end, also if the block raises.
+      # Sends all calls that the block starts with :hold together, even if the block raises.
       def self.together(servers)
         yield
       ensure
@@ -96,10 +96,10 @@ module Gyre
 
       def inspect = "#<#{self.class} #{name}#{" down" if down?}>"
 
-      # A connection failed during a call; the client decides about a retry.
+      # A connection failed during a call. The client decides on a retry.
       class Failed < StandardError
-        # Raises the last of the call's failures; at the next attempt the key may belong to another
-        # server. `idempotent`: the call may run twice.
+        # Repeats the block as long as retries are allowed, then raises the last failure. A retry
+        # may choose another server. `idempotent` means that the call may run twice.
         def self.retrying(idempotent = true)
           failures = 0
           begin
@@ -119,18 +119,18 @@ module Gyre
           @limit = limit
         end
 
-        # Sends nothing again after a malformed reply. If the server is down and never replied on
-        # this connection, another takes its place, or none.
+        # A sent command is not repeated after a malformed reply. If the server is down and never
+        # replied on this connection, only another server can run the call.
         def retry?(idempotent, failures)
           return elsewhere?(idempotent, failures) if @down && !@answered
 
           !@down && failures < @limit && repeatable?(idempotent)
         end
 
-        # Omits the inner exception's cause.
+        # Raises the client's error in place of this one.
         def raise_to_caller = raise(@error, cause: cause)
 
-        # True if another server may run the call while this server is down.
+        # Returns true if another server may run the call while this server is down.
         def elsewhere?(idempotent, failures) = @down && failures <= @limit && !message.end_with?(CLOSED) && repeatable?(idempotent)
 
         private
@@ -140,8 +140,8 @@ module Gyre
 
       private
 
-      # Called by the extension without a connection. A blocking fiber of a loop's thread takes no
-      # lock: its holder may be a fiber of the same thread.
+      # Called by the extension if there is no connection. A blocking fiber of a loop's thread does
+      # not take the lock, because another fiber of the same thread may hold the lock.
       def connect
         renew_after_fork if @pid != Process.pid
         return connect_alone if Fiber.scheduler && !Fiber.current_scheduler
@@ -181,7 +181,7 @@ module Gyre
         true
       end
 
-      # Called without the lock, as a logger may wait.
+      # Called without the lock, because a logger may wait.
       def report_news
         level, text = @news
         @news = nil
@@ -196,8 +196,9 @@ module Gyre
         transport&.abandon unless opened
       end
 
-      # memcached -Y takes name and password as a first `set` (doc/protocol.txt, "Authentication").
-      # Other servers would store them readably, so `version` comes first.
+      # `memcached -Y` takes name and password as the first `set` (doc/protocol.txt,
+      # "Authentication"). A server without -Y would store the password; it answers `version` and is
+      # sent no password.
       def log_in(transport)
         transport.read_timeout_s = transport.write_timeout_s = @options[:socket_timeout]
         transport.write("version\r\n")
@@ -209,7 +210,7 @@ module Gyre
         raise NetworkError, "log in to memcached at #{name} as #{@user}: #{reply || "it closed the connection"}" if reply != "STORED"
       end
 
-      # Gives a forked child its own connections and leaves the parent's alone.
+      # Closes a forked child's copies of the parent's connections; the child opens new ones.
       def renew_after_fork
         @pid = Process.pid
         @lock = Thread::Mutex.new
@@ -218,8 +219,8 @@ module Gyre
         @closing = []
       end
 
-      # Called by the extension for a call on a failed connection; one failure counts once for all
-      # its calls. `answered`: the server has replied on it.
+      # Called by the extension for each call on a failed connection. The failure counts once.
+      # `answered` means that the server has replied on this connection.
       def fail_call(command, reason, sent, answered)
         broken = sweep
         @cause = reason
@@ -233,7 +234,7 @@ module Gyre
 
       def finish(connection) = connection.close || @closing << connection
 
-      # Closes connections that another thread was using at the first attempt.
+      # Closes connections that could not be closed earlier, because another thread used them.
       def close_later_ones
         @closing.size.times do
           connection = @closing.shift or break

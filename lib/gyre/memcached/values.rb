@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Converts objects to stored bytes and flags, and back: serializes, compresses, checks the size.
-# Dalli's flags allow a shared cache.
+# Converts objects to stored bytes and flags, and back: serializes, compresses, checks the size. The
+# flags are Dalli's, so that Dalli and this client can share a cache.
 
 require "timeout"
 require "gyre/memcached/compressor"
@@ -16,28 +16,27 @@ module Gyre
     class Values
       SERIALIZED, COMPRESSED, UTF8 = 1, 2, 4
 
-      # memcached 1.6 adds it to key and value (-I): 48 bytes of header, 8 of CAS, 4 of flags, NUL,
-      # CRLF.
+      # Bytes that memcached 1.6 adds to key and value: header 48, CAS 8, flags 4, NUL, CRLF.
       ITEM_BYTES = 63
 
-      # May interrupt a serializer.
+      # Errors from outside that may interrupt a serializer.
       OUTSIDE = [Timeout::Error, Gyre::TimeoutError].freeze
 
-      # Bytes up to which the extension stores UTF-8 or binary Strings unchanged; -1: never.
+      # Maximum bytes of UTF-8 or binary Strings that the extension stores unchanged; -1 for none.
       def direct_bytes
         return -1 if raw || !string_fastpath
 
         [compress ? compression_min_size - 1 : value_max_bytes, value_max_bytes - ITEM_BYTES - Keys::BYTES_LIMIT].min
       end
 
-      # Returns bytes and flags; nil options: the client's.
+      # Returns bytes and flags. Options that are nil default to the client's.
       def dump(key, value, raw: nil, compress: nil, string_fastpath: nil)
         bytes, flags = self.raw || raw ? [raw_bytes(key, value), 0] : encode(key, value, compress, string_fastpath)
         check_size(key, bytes)
         [bytes, flags]
       end
 
-      # `bytes` may become the value. Raises DeserializationError.
+      # Returns the value, which may be `bytes` itself. Raises DeserializationError.
       def load(bytes, flags)
         return bytes if flags.zero? || raw
 
@@ -62,7 +61,7 @@ module Gyre
         [compressor.compress(bytes), flags | COMPRESSED]
       end
 
-      # Serializes String's subclasses, which would come back as Strings.
+      # Returns nil if the value must be serialized, also for subclasses of String.
       def unserialized_flags(value, fastpath)
         return unless value.instance_of?(String) && (fastpath.nil? ? string_fastpath : fastpath)
 
@@ -88,7 +87,7 @@ module Gyre
         raise DeserializationError, "a stored value of #{bytes.bytesize} bytes is not in the form of #{serializer}: #{error.message}"
       end
 
-      # Other compressors raise zlib's errors.
+      # Converts Zlib::Error, which other compressors may raise.
       def decompress(bytes)
         compressor.is_a?(Compressor) ? compressor.decompress(bytes, max_bytes: decompressed_max_bytes) : compressor.decompress(bytes)
       rescue Zlib::Error => error

@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
-# Pauses between failing attempts: each twice the previous, up to a maximum. Does not sleep.
+# Computes the pause after a failure: twice the previous pause, up to a maximum. Never sleeps.
 
 module Gyre
   # Counts consecutive failures.
   class Backoff
     attr_reader :failures
 
-    # `jitter`: share by which a pause varies, so that not all retry at once.
+    # `jitter`: fraction by which a pause varies at random, so that clients do not retry together.
     def initialize(shortest_s, longest_s, jitter: 0)
       @shortest_s, @longest_s, @jitter = shortest_s, longest_s, jitter
       @failures = 0
     end
 
-    # The pause after one more failure.
+    # Returns the pause after one more failure.
     def pause_s
       pause_s = [@shortest_s * (2**[@failures, 16].min), @longest_s].min
       @jitter.zero? ? pause_s : (pause_s * (1 - @jitter + (rand * 2 * @jitter))).clamp(@shortest_s, @longest_s)

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Connects to a name by RFC 8305 ("Happy Eyeballs"): tries its addresses in order, the next when one
-# fails or stays silent for a while, and takes the first that answers. Called by
-# Gyre::Endpoint#connect. Lets other fibers run with a scheduler; otherwise the thread waits. Keeps
-# only the returned socket.
+# Tries a host's addresses in order (RFC 8305, "Happy Eyeballs") and returns the first socket that
+# connects. Tries the next address when an attempt fails or takes long, and closes all other
+# sockets. Called by Gyre::Endpoint#connect. Other fibers run while it waits if there is a
+# scheduler; otherwise the thread blocks.
 
 require "io/wait"
 require "socket"
@@ -12,34 +12,35 @@ require "gyre/scheduler/host_names"
 
 module Gyre
   module Net
-    # Works like IO.select, which in Ruby 3.1 asks no scheduler.
+    # Waits like IO.select. Calls the scheduler itself, because IO.select of Ruby 3.1 does not.
     def self.select(readable, writable, within_s)
       scheduler = Fiber.current_scheduler
       (scheduler.respond_to?(:io_select) ? scheduler.method(:io_select) : IO.method(:select)).call(readable, writable, nil, within_s)
     end
 
     class Connector
-      # Seconds for an address before the next is tried as well (RFC 8305, section 5).
+      # Maximum seconds between the starts of two attempts (RFC 8305, section 5).
       ATTEMPT_DELAY_S = 0.25
       # Raised if no address passes the caller's filter.
       NotAllowed = Class.new(SocketError)
       IPV4_BYTES = Socket.sockaddr_in(0, "0.0.0.0").bytesize # IPv6's sockaddr has more
-      # Errors of this machine's own network: another address's error is more useful.
+      # Errors of this machine's own network. {#failure} prefers any other error to these.
       LOCAL = [Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT, Errno::ENETUNREACH, Errno::EHOSTUNREACH].freeze
 
-      # `timeout_s` includes name resolution; nil: the system's limits. `only` filters Addrinfos.
+      # `timeout_s` includes name resolution; nil means the system's limits. `only` filters
+      # Addrinfos.
       def initialize(endpoint, timeout_s, only = nil)
         @endpoint = endpoint
         @only = only
         @timeout_s = timeout_s
         @until_s = timeout_s && (now_s + timeout_s)
-        # Other Hashes would give each socket an object_id, which takes memory.
-        @attempts = {}.compare_by_identity # Socket => address, under way
+        # Compares by identity, because Object#hash costs memory for an object_id.
+        @attempts = {}.compare_by_identity # Socket => address, pending
         @errors = {} # address => SystemCallError
       end
 
-      # Errors name each address and its answer; Errno::ETIMEDOUT, or SocketError without an
-      # address.
+      # Raises one address's error, whose message lists each address with its error. Raises
+      # Errno::ETIMEDOUT after the timeout, and SocketError if the host has no permitted address.
       def connect
         connected = race(in_turns(allowed(resolve))) or raise failure
         connected.setsockopt(:TCP, :NODELAY, true)
@@ -56,8 +57,8 @@ module Gyre
 
       def left_s = @until_s && [@until_s - now_s, 0].max
 
-      # Returns packed addresses, as an Addrinfo takes 2 KB until it is collected. Resolves in a
-      # thread without a scheduler, as not every resolver can be interrupted.
+      # Returns packed addresses, because an Addrinfo takes 2 KB until it is collected. If there is
+      # a timeout but no scheduler, resolves in a new thread: not every resolver can be interrupted.
       def resolve
         host = @endpoint.host
         return [Socket.sockaddr_in(@endpoint.port, host)] if host.match?(/\A[\d.]+\z|:/)
@@ -72,7 +73,7 @@ module Gyre
         thread&.kill
       end
 
-      # With a scheduler getaddrinfo asks HostNames by the hook.
+      # If there is a scheduler, getaddrinfo calls its hook `address_resolve`, which asks HostNames.
       def addresses
         host = @endpoint.resolvable_host
         found = HostNames.resolve(host) unless Fiber.current_scheduler
@@ -103,7 +104,7 @@ module Gyre
         left.map(&:to_sockaddr)
       end
 
-      # Alternates the families, beginning with the resolver's first (RFC 8305, section 4).
+      # Alternates IPv4 and IPv6, in the order of the first addresses (RFC 8305, section 4).
       def in_turns(addresses)
         return addresses if addresses.one?
 
@@ -124,7 +125,7 @@ module Gyre
         end
       end
 
-      # nil: pending or failed.
+      # Returns the socket if it is connected; nil if the attempt is pending or failed.
       def attempt(address)
         socket = Socket.new(address.bytesize == IPV4_BYTES ? :INET : :INET6, :STREAM)
         @attempts[socket] = address
@@ -133,7 +134,7 @@ module Gyre
         failed(socket, address, error)
       end
 
-      # Waits for any answer; returns nil if none connected in this time.
+      # Waits until an attempt succeeds or fails. Returns the connected socket, or nil.
       def answered(within_s)
         sockets = @attempts.keys
         ready = sockets.one? ? sockets.first.wait_writable(within_s) && sockets : Net.select(nil, sockets, within_s)&.at(1)
@@ -166,7 +167,7 @@ module Gyre
 
       def timeout(what) = Errno::ETIMEDOUT.new("connect to #{@endpoint}: #{what} within #{@timeout_s.round(3)} s")
 
-      # Describes the addresses' errors, in the order of the attempts.
+      # Lists each address with its error or "no response".
       def report(silent = [])
         words = @errors.map { |address, error| [address, error.class.new.message] } + silent.map { |address| [address, "no response"] }
         words.map { |address, word| "#{Addrinfo.new(address).inspect_sockaddr}: #{word}" }.join(", ")

@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# Packets over UDP or a Unix datagram socket: waits let other fibers run, or block only the thread.
-# ext/gyre/net/datagram* moves packets; this file has addresses and methods. Made by Gyre.datagram.
+# Sends and receives packets over UDP or Unix datagram sockets. A wait lets other fibers run, or
+# blocks only its thread if there is no scheduler. ext/gyre/net/datagram* moves packets; this file
+# has addresses and methods. Made by Gyre.datagram.
 require "socket"
 require "gyre/loop"
 require "gyre/net/endpoint"
 
 module Gyre
-  # Opens a datagram socket, bound, connected, or both.
+  # Opens a datagram socket and binds it, connects it, or both.
   # @example a server
   #   Gyre.datagram("udp://127.0.0.1:7007") do |socket|
   #     socket.each { |packet| packet.reply(packet.bytes) }
@@ -39,17 +40,17 @@ module Gyre
     end
   end
 
-  # A socket for packets, which may be lost.
+  # Sends and receives packets, which the network may lose.
   class Datagram
-    # Larger than any packet.
+    # Default and maximum of `bytes_limit`; no UDP packet is larger.
     BYTES_LIMIT = 65_536
     # @api private
     TRANSPORTS = %i[udp unixgram].freeze
-    # The kernel names the Unix socket, so that peers can reply (unix(7), autobind).
+    # A sockaddr without a path: the kernel chooses a name to which peers reply (unix(7), autobind).
     AUTOBIND = [Socket::AF_UNIX].pack("S").freeze
     private_constant :AUTOBIND
 
-    # The address of a sender or recipient; a key for a Hash.
+    # The address of a sender or recipient. Can be a key of a Hash.
     class Peer
       # @return [String] struct sockaddr
       attr_reader :sockaddr
@@ -159,7 +160,7 @@ module Gyre
         Addrinfo.udp("::ffff:#{address.ip_address}", address.ip_port)
       end
 
-      # For "*": one socket for both families, if the machine has them.
+      # Binds "*" with one socket for IPv4 and IPv6, or for IPv4 only if the machine has no IPv6.
       def bind_ip(endpoint)
         return Listener.ip(endpoint.with(host: resolve(endpoint).ip_address), backlog: 0) unless endpoint.host == "*"
 
@@ -173,7 +174,7 @@ module Gyre
       def autobind(socket)
         socket.bind(AUTOBIND)
       rescue SystemCallError
-        nil # a system without it: this socket is not answered
+        nil # the system has no autobind: peers cannot reply
       end
     end
 
@@ -188,7 +189,7 @@ module Gyre
       @listener = listener
     end
 
-    # From now on sends to and receives from only this peer.
+    # Restricts sending and receiving to one peer.
     # @param address [String, Endpoint, Peer]
     # @return [self]
     # @raise [SystemCallError, SocketError]
@@ -220,7 +221,7 @@ module Gyre
       self
     end
 
-    # Sends a packet, at once.
+    # Sends a packet at once.
     # @param bytes [String]
     # @param to [Packet, Peer, String, Endpoint, nil] destination; nil: the connected peer
     # @return [Integer] bytes
@@ -236,7 +237,7 @@ module Gyre
     # @return [Peer] the local address
     def local = Peer.new(to_io.local_address.to_sockaddr)
 
-    # Sends pending replies and closes. May be called again.
+    # Sends pending replies and closes the socket. Repeated calls do nothing.
     # @return [nil]
     def close
       return if closed?

@@ -1,34 +1,34 @@
 # frozen_string_literal: true
 
-# An address to listen on or connect to, such as tcp://host:port or unix:///path: parses and checks
-# it. Servers bind it to Gyre::Listener objects. Holds no socket.
+# Parses and checks an address to listen on or connect to, such as tcp://host:port or unix:///path.
+# {#bind} returns Gyre::Listener objects, and {#connect} a socket. Holds no socket itself.
 
 require "socket"
 require "gyre/net/connector"
 require "gyre/net/listener"
 
 module Gyre
-  # Immutable; endpoints of one address are equal.
+  # Immutable. Endpoints are equal if their addresses and settings, except the backlog, are equal.
   class Endpoint
-    # Connections that the kernel keeps ready, up to net.core.somaxconn.
+    # Default maximum of connections that wait to be accepted; net.core.somaxconn may lower it.
     BACKLOG = 4096
-    # sun_path holds 108 bytes with a NUL (unix(7)).
+    # Maximum bytes of a Unix socket's path: sun_path has 108 bytes, including a NUL (unix(7)).
     UNIX_PATH_BYTES_LIMIT = 107
-    # Retries for a port that is free in one address family only.
+    # Maximum attempts to find a port that is free on all addresses of a host.
     CHOSEN_PORT_TRIES = 10
 
-    # Always loopback (RFC 6761, section 6.3); may end with a dot.
+    # Host names that always mean loopback (RFC 6761, section 6.3).
     LOCALHOST = /\Alocalhost\.?\z/i
     private_constant :LOCALHOST
 
     # Versions of the PROXY protocol.
     PROXY_PROTOCOLS = %w[v1 v2 any].freeze
 
-    # Transports of IP by their schemes; :ssl is TCP.
+    # Maps each scheme to its transport; :ssl means TCP with TLS.
     SCHEMES = { "tcp" => :tcp, "http" => :tcp, "udp" => :udp, "ssl" => :ssl, "https" => :ssl, "tls" => :ssl }.freeze
     private_constant :SCHEMES
 
-    # Each transport's form.
+    # Each transport's form of address, for error messages.
     FORMS = { tcp: "tcp://host:port", unix: "unix:///path", udp: "udp://host:port", unixgram: "unixgram:///path" }.freeze
 
     # @return [Symbol] :tcp, :unix, :udp or :unixgram
@@ -51,21 +51,17 @@ module Gyre
     class << self
       # Reads an address.
       #
-      # - `tcp://host:port` (also `http://`): a name, an IPv4 address, an IPv6 address in brackets,
-      # or `*` (every address).
-      #   `localhost` means 127.0.0.1 and ::1, as far as the machine has them.
-      # - `unix:///path`, `unix://relative/path`, `unix://@abstract`; `?mode=0660`: the file's
-      # permissions.
-      # - `host:port`, `:port` (every address), `host`, `port`, `/path`: the same without a scheme.
+      # - `tcp://host:port` or `http://host:port`: `host` is a name, an IPv4 address, an IPv6
+      #   address in brackets, or `*` (every address). `localhost` means 127.0.0.1 and ::1.
+      # - `unix:///path`, `unix://relative/path`, `unix://@abstract`. `?mode=0660` sets permissions.
+      # - `host:port`, `:port` (every address), `host`, `port` and `/path` are short forms.
       # - `ssl://host:port?cert=PATH&key=PATH` (also `https://`, `tls://`) and
-      # `unix:///path?cert=PATH&key=PATH`:
-      #   TLS, if the caller takes it. `%3F` and the like are bytes.
-      # - `?proxy_protocol=v1`, `v2` or `any` after a stream's address: a PROXY header, if the
-      # caller takes it.
-      # - `?backlog=1024`: connections that may wait. As in Puma: `?umask=0117` for a Unix socket,
-      # and
-      #   `?low_latency=true`, which TCP always has.
-      # - `udp://`, `unixgram://`: datagrams, if the caller takes them.
+      #   `unix:///path?cert=PATH&key=PATH` set TLS, if the caller supports it. `%3F` means `?`.
+      # - `?proxy_protocol=v1`, `v2` or `any`: connections begin with a PROXY header, if the caller
+      #   supports it.
+      # - `?backlog=1024`: maximum connections that wait to be accepted. Puma's options are allowed:
+      #   `?umask=0117` for a Unix socket, and `?low_latency=true`, which changes nothing.
+      # - `udp://host:port` and `unixgram:///path`: datagrams, if the caller supports them.
       # @param address [String, Integer, Endpoint]
       # @param host [String] if the address is only a port
       # @param port [Integer] if the address has none
@@ -105,7 +101,7 @@ module Gyre
         end
       end
 
-      # Takes a stream's options out of the settings.
+      # Removes a stream's options from the settings and returns them.
       def options(text, settings)
         proxy, backlog, low_latency = %i[proxy_protocol backlog low_latency].map { |name| settings.delete(name) }
         wrong = if proxy && !PROXY_PROTOCOLS.include?(proxy) then "proxy_protocol is v1, v2 or any"
@@ -198,7 +194,7 @@ module Gyre
                            "this one has #{path.bytesize}"
     end
 
-    # Listens by one listener for a Unix socket, or one per address of a host; opens all or none.
+    # Opens one listener for a Unix socket, or one for each address of a host. Opens all or none.
     # @param backlog [Integer] unless the address sets it
     # @param except [Array<String>] IP addresses to leave out
     # @return [Array<Gyre::Listener>]
@@ -212,7 +208,7 @@ module Gyre
       begin
         bind_addresses(backlog, except)
       rescue Errno::EADDRINUSE
-        # The first address's port may be taken at the second.
+        # The port that the kernel chose for one address may be in use at another.
         raise unless port.zero? && (tries += 1) < CHOSEN_PORT_TRIES
 
         retry
@@ -232,7 +228,7 @@ module Gyre
       raise SocketError, "listen on #{self}: no address for #{host.inspect} (#{error.message})"
     end
 
-    # Connects, over TCP to the first address that answers.
+    # Connects. Over TCP, connects to the first address that answers.
     # @param timeout_s [Numeric, nil] for name and TCP connection; a Unix socket never waits
     # @param only [#to_proc, nil] takes an Addrinfo of a TCP host; false skips it
     # @return [Socket]
@@ -247,7 +243,7 @@ module Gyre
     # @return [Addrinfo] a Unix socket's
     def unix_address = Addrinfo.unix(path.sub(/\A@/, "\0"))
 
-    # @return [String] with scheme, for {.parse}; without TLS settings, maybe secret
+    # @return [String] with the scheme, for {.parse}; without TLS settings, which may be secret
     attr_reader :to_s
 
     # @param scheme [String] for TCP without TLS
@@ -299,7 +295,7 @@ module Gyre
 
     def authority = "#{host.include?(":") ? "[#{host}]" : host}:#{port}"
 
-    # Omits addresses of a family that this machine lacks, if another remains.
+    # Skips addresses that this machine does not have, if another address remains.
     def bind_addresses(backlog, except)
       listeners = []
       missing = nil

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A listening socket with its address, and a Unix socket's file. Made by Gyre::Endpoint#bind;
-# servers accept from it, the caller of `bind` closes it. Also adopts a former process's socket.
-# Knows no protocol.
+# A listening socket, its address and, for a Unix socket, its file. Made by Gyre::Endpoint#bind,
+# whose caller closes it, or by adoption of another process's socket. Servers accept connections
+# from it. Knows no protocol.
 
 require "socket"
 require "gyre/clock"
@@ -10,12 +10,12 @@ require "gyre/clock"
 module Gyre
   # Listens, or receives datagrams.
   class Listener
-    # Errors of a connection that has gone before its accept (accept(2), "Error handling").
+    # Errors for a connection that ended before it was accepted (accept(2), "Error handling").
     GONE = [Errno::EINTR, Errno::ECONNABORTED, Errno::ECONNRESET, Errno::ENETDOWN, Errno::EPROTO, Errno::ENOPROTOOPT, Errno::EHOSTDOWN,
             Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EOPNOTSUPP, Errno::EPERM, Errno::ETIMEDOUT].freeze
-    # Seconds of a server's pause when it cannot accept.
+    # Seconds that a server pauses after accept has failed.
     PAUSE_S = 1.0
-    # Seconds to wait for another server that opens a Unix socket in the folder.
+    # Maximum seconds to wait for a folder's lock while another server opens a Unix socket there.
     FOLDER_LOCK_S = 1.0
     private_constant :FOLDER_LOCK_S
 
@@ -34,7 +34,7 @@ module Gyre
       def ip(endpoint, backlog:, only_v6: true)
         address = Addrinfo.public_send(endpoint.transport, endpoint.host, endpoint.port)
         open(address.afamily, endpoint) do |socket|
-          # Not for UDP, where it would let two servers share the port (socket(7)).
+          # REUSEADDR would let two UDP servers share the port (socket(7)).
           socket.setsockopt(:SOCKET, :REUSEADDR, true) unless endpoint.datagram?
           socket.setsockopt(:IPV6, :V6ONLY, only_v6) if address.ipv6?
           socket.bind(address)
@@ -43,7 +43,7 @@ module Gyre
         end
       end
 
-      # Listens on a Unix socket; replaces the file only of a dead server.
+      # Listens on a Unix socket. Replaces an existing socket file only if no server uses it.
       # @param endpoint [Gyre::Endpoint]
       # @param backlog [Integer]
       # @return [Listener]
@@ -61,7 +61,7 @@ module Gyre
         end
       end
 
-      # Takes over a former process's bound socket, inherited through exec or from the parent.
+      # Takes over a bound socket that this process inherited through exec or from its parent.
       # @param descriptor [Integer]
       # @param endpoint [Gyre::Endpoint] its original address
       # @param owned [Boolean] whether only this process has it
@@ -98,7 +98,7 @@ module Gyre
         socket&.close unless opened # also after Thread#raise
       end
 
-      # Makes the file with its mode, as a later chmod might follow another user's link.
+      # Creates the file with its final mode, because a later chmod could follow a foreign link.
       def bind_path(socket, endpoint)
         umask = File.umask(~endpoint.mode & 0o777) if endpoint.mode
         socket.bind(endpoint.unix_address)
@@ -106,22 +106,23 @@ module Gyre
         File.umask(umask) if umask
       end
 
-      # Serializes servers: between bind and listen a socket looks stale, and a stale file may be
-      # replaced between probe and removal. Continues if the folder cannot be locked.
+      # Locks the folder. Otherwise another server could remove a socket that does not listen yet,
+      # or a new socket that has replaced a stale file. Continues if the folder cannot be locked.
       def in_turn(folder)
         begin
           file = File.open(folder, File::RDONLY | File::NONBLOCK) if folder
           until_s = Clock.now + FOLDER_LOCK_S
           sleep(0.005) until file.nil? || file.flock(File::LOCK_EX | File::LOCK_NB) || Clock.now > until_s
         rescue SystemCallError
-          nil # goes on without
+          nil # continues without the lock
         end
         yield
       ensure
         file&.close # also after Thread#raise, which must not leave the folder locked
       end
 
-      # Only a non-blocking connect detects a server; EAGAIN means its backlog is full (unix(7)).
+      # Removes the file if no server uses it. Connects without blocking: EAGAIN means that a server
+      # exists and its backlog is full (unix(7)).
       def remove_stale(endpoint)
         path = endpoint.path
         raise Errno::EEXIST unless File.lstat(path).socket?
@@ -173,8 +174,8 @@ module Gyre
     # @return [Socket]
     def to_io = @socket
 
-    # Takes a connection without waiting. After an error the caller pauses for {PAUSE_S}, as in
-    # ext/gyre/net/acceptor.c.
+    # Accepts a connection without waiting. After a SystemCallError the caller pauses for {PAUSE_S},
+    # like ext/gyre/net/acceptor.c.
     # @return [Array(Socket, Addrinfo), :gone, nil] :gone: the peer has left; nil: none waits
     # @raise [SystemCallError] such as a lack of descriptors or memory
     # @raise [IOError] it is closed
@@ -192,10 +193,11 @@ module Gyre
     # @return [Boolean]
     def closed? = @socket.closed?
 
-    # Refuses new connections before the last accepts; {#close} must follow soon, as it resets
-    # connections in between. Over TCP the kernel drops SYNs: clients repeat them after a second and
-    # find a successor, or are refused before they send anything. Handshakes in progress may end.
-    # Ignored in a forked child, for an adopted socket, and without the kernel's support.
+    # Stops new connections, so that the caller can accept the waiting ones and then call {#close}.
+    # {#close} must follow soon, because it resets connections that are not accepted by then. Over
+    # TCP the kernel drops SYNs: a client repeats its SYN after a second and reaches a successor, or
+    # is refused before it sends data. Handshakes in progress may still complete. Does nothing in a
+    # forked child, for an adopted socket, or if the kernel does not support it.
     # @return [void]
     def refuse
       return if closed? || datagram? || @adopted || @owner != Process.pid
@@ -204,10 +206,10 @@ module Gyre
       remove_file
       socket.shutdown(:RD)
     rescue SystemCallError, SocketError
-      nil # unknown here
+      nil # unsupported
     end
 
-    # Stops listening and removes a Unix socket's own file. May be called again.
+    # Stops listening and removes a Unix socket's file. Repeated calls do nothing.
     # @return [void]
     def close
       return if @socket.closed?
@@ -227,21 +229,21 @@ module Gyre
       socket.setsockopt(:SOCKET, :ATTACH_FILTER, no_syn)
     end
 
-    # A child forked before may still use the socket.
+    # Removes the filter, because a forked child may still use the socket.
     def unfilter
       socket.setsockopt(:SOCKET, :DETACH_FILTER, 0) if @filtered
     rescue SystemCallError
       nil # none was attached
     end
 
-    # Returns a struct sock_fprog (socket(7), linux/filter.h): loads the TCP header's flags, drops
-    # packets with SYN. A handshake's last ACK has none.
+    # Returns a struct sock_fprog (socket(7), linux/filter.h): drops TCP packets with the flag SYN.
+    # The last ACK of a handshake passes.
     def no_syn
       program = [[0x30, 0, 0, 13], [0x45, 0, 1, 0x02], [0x06, 0, 0, 0], [0x06, 0, 0, 0xffffffff]]
       [program.size, program.flatten.pack("SCCL" * program.size)].pack("S@#{[nil].pack("p").bytesize}p")
     end
 
-    # Keeps a successor's file (another inode), and the parent's in a forked child.
+    # Keeps the file if a successor has replaced it (another inode), or in a forked child.
     def remove_file
       return unless @file && @owner == Process.pid
 

@@ -1,19 +1,20 @@
 # frozen_string_literal: true
 
-# Gyre.listen: listening sockets that give transports. An error ends only its connection.
+# Gyre.listen's server: accepts connections and yields a transport for each. An error in a
+# connection ends only that connection.
 require "gyre/clock"
 require "gyre/settings/units"
 require "gyre/run"
 
 module Gyre
-  # Sockets of listeners and of connects.
+  # Listening and connecting sockets.
   module Net
     # Accepts connections.
     class Server
-      # Errors that a peer or its path causes.
+      # Errors that a peer or the network causes.
       OF_PEERS = [Errno::ECONNRESET, Errno::ECONNABORTED, Errno::EPIPE, Errno::ETIMEDOUT, Errno::EHOSTUNREACH, Errno::ENETUNREACH,
                   TLS::Error, ProtocolError].freeze
-      # Seconds between reports of peers' faults.
+      # Minimum seconds between two reports of peers' faults.
       REPORT_S = 1.0
       private_constant :OF_PEERS, :REPORT_S
 
@@ -40,10 +41,10 @@ module Gyre
       # @return [Integer, nil] the TCP port
       def port = endpoints.first.port
 
-      # Serves each connection in a task until the server is closed or this task stopped. Works
-      # anywhere, like {Gyre.run}. A block's exception ends its connection and is reported;
-      # faults of peers are reported at most once a second. Drops peers that fail in the TLS
-      # handshake.
+      # Yields each connection in its own task until the server is closed or the calling task is
+      # stopped. Can be called anywhere, like {Gyre.run}. A block's exception ends its connection
+      # and is reported. Faults of peers are reported at most once a second. Closes a connection if
+      # its TLS handshake fails.
       # @yieldparam transport [Transport] closed after the block
       # @return [void]
       def each(&block)
@@ -97,7 +98,7 @@ module Gyre
         report_peer(error)
       ensure
         begin
-          ended ? transport.close : socket.close # which may wait for the peer to take the rest
+          ended ? transport.close : socket.close # Transport#close may wait for a slow peer
         ensure
           @stats[:connections] -= 1
         end

@@ -1,20 +1,21 @@
 # frozen_string_literal: true
 
-# Makes TLS contexts of options: certificates and keys (files or PEM), authorities, protocols, host
-# names. For servers and clients of all protocols. A faulty file raises an ArgumentError with its
-# name. libssl does the work (ext/gyre/net/tls*.c); nothing asks for a passphrase.
+# Makes TLS contexts from options: certificates and keys (files or PEM), authorities, protocols,
+# host names. Called by servers and clients of all protocols. An invalid file raises an
+# ArgumentError that names the file. ext/gyre/net/tls*.c calls libssl. Never prompts for a
+# passphrase.
 require "gyre/errors"
 require "gyre/loop"
 
 module Gyre
-  # TLS 1.2 and 1.3. Servers use Mozilla's intermediate configuration (without DHE), within the
-  # system's security level; clients use libssl's defaults.
+  # TLS 1.2 and 1.3. Servers use Mozilla's intermediate configuration without DHE, restricted by the
+  # system's security level. Clients use libssl's defaults.
   module TLS
-    # The peer broke TLS, or its certificate is invalid.
+    # The peer violated the TLS protocol, or its certificate is invalid.
     class Error < Gyre::Error; end
 
-    # The stream ended without TLS's end, so it may be truncated (RFC 8446, section 6.1); harmless
-    # if messages have a length.
+    # The stream ended without TLS's closure alert and may be truncated (RFC 8446, section 6.1).
+    # Harmless if each message states its length.
     class Truncated < Error; end
 
     class << self
@@ -44,7 +45,7 @@ module Gyre
         Context.new(server: true, cert: cert, key: key, ca: ca, crl: crl, verify: verify, **options, names: names)
       end
 
-      # Makes a client's context, which keeps and resumes the newest session of its last 64 servers.
+      # Makes a client's context. It resumes the newest session of each of its last 64 servers.
       # @param ca [String, nil] PEM file or folder; nil: the system's authorities
       # @param cert [String, nil] the client's certificate, PEM or path
       # @param key [String, nil] its key, PEM or path
@@ -78,17 +79,17 @@ module Gyre
       end
     end
 
-    # TLS settings and keys of one side, for many transports in any thread. Made by {TLS.server} and
-    # {TLS.client}.
+    # TLS settings and keys of a server or a client. Transports of all threads may share a context.
+    # Made by {TLS.server} and {TLS.client}.
     class Context
       VERIFY = { false => 0, :optional => 1, true => 2 }.freeze
       VERSIONS = { "1.2" => 0x303, "1.3" => 0x304 }.freeze
       PEM = "-----BEGIN"
-      # No path: several lines, or DER in base64.
+      # Matches a key's text, as opposed to a path: several lines, or DER in base64.
       KEY_TEXT = %r{\n|\AM[A-Za-z0-9+/]{40,}=*\z}.freeze
       private_constant :VERIFY, :VERSIONS, :PEM, :KEY_TEXT
 
-      # Loads the extension only here; the portable engine works without it.
+      # Requires the extension only when a context is made, because the portable engine has no TLS.
       # @api private
       def self.new(*, **)
         Loop.require_native("TLS")
@@ -146,14 +147,14 @@ module Gyre
         Time.at(seconds) unless seconds.nil? || seconds.zero?
       end
 
-      # Hides a key's text, even a broken PEM.
+      # Returns a path for messages; nil for a key's text, even if it is an invalid PEM.
       def name_of(text) = (text unless text.nil? || text.include?(PEM) || text.b.match?(KEY_TEXT))
 
       def mode(verify) = VERIFY.fetch(verify) { raise ArgumentError, "tls: verify must be true, false or :optional, got #{verify.inspect}" }
 
       def version(name) = VERSIONS.fetch(name) { raise ArgumentError, "tls: min_version must be 1.2 or 1.3, got #{name.inspect}" }
 
-      # Reads the file first, as libssl's messages lack its name.
+      # Reads the file first, because libssl's errors do not name it.
       def authorities(path)
         return {} unless path
 
@@ -167,7 +168,7 @@ module Gyre
         raise ArgumentError, "tls: the certificate #{"#{name_of(text)} " if name_of(text)}holds no PEM certificate"
       end
 
-      # DER has bytes that PEM has not.
+      # Rejects DER, which contains NUL bytes.
       def pem(what, text)
         pem = text.nil? || text.include?(PEM) ? text : read(what, text)
         return pem unless pem&.include?("\0")
@@ -183,7 +184,7 @@ module Gyre
         raise ArgumentError, "tls: the #{what} #{path}: #{error.message.sub(/ @ .*/, "")}"
       end
 
-      # Encodes names for the wire, each after its length in a byte.
+      # Encodes protocol names for ALPN. A byte with the length precedes each name.
       def protocols(names)
         names.map do |name|
           raise ArgumentError, "tls: alpn: a protocol has 1 to 255 bytes, got #{name.inspect}" unless (1..255).cover?(name.bytesize)
@@ -193,11 +194,11 @@ module Gyre
       end
     end
 
-    # Keys of session tickets (RFC 8446, section 4.6.1): a new one each interval; the two before
-    # still decrypt. Processes with the same keys resume each other's sessions and compute the same
-    # later keys, but no past ones.
+    # Keys of session tickets (RFC 8446, section 4.6.1). Each interval has a new key; the previous
+    # two keys still decrypt. Processes with the same keys resume each other's sessions. They
+    # compute the same later keys, but cannot compute past keys.
     class TicketKeys
-      INTERVAL_S = 2 * 3600 # what libssl gives a session
+      INTERVAL_S = 2 * 3600 # libssl's lifetime of a session
 
       class << self
         # The extension allocates.
@@ -218,14 +219,14 @@ module Gyre
         # @raise [ArgumentError] anything else
         def load(saved) = new(saved: saved)
 
-        # Shares another process's keys, unless it has another version.
+        # Uses another process's keys, unless their format has another version.
         # @api private
         # @param text [String, nil] {export}'s result, which is secret
         # @return [void]
         def adopt(text)
           @shared = load(text.unpack1("m")) if text
         rescue ArgumentError
-          nil # then sessions are not resumed once
+          nil # sessions of the other process are not resumed
         end
 
         # @api private

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A TLS server's settings as rows, for gyre serve and gyre log: keywords of TLS.server. Opens no
+# Settings of TLS servers for gyre serve and gyre log. Each row is a keyword of TLS.server. Opens no
 # file.
 
 require "gyre/settings"
@@ -23,7 +23,7 @@ module Gyre
       row[:min_version, %w[1.2 1.3], "lowest version", default: "1.2"]
     ].freeze
 
-    # Advice for obsolete words and other programs' words.
+    # Advice for obsolete settings and for other programs' settings.
     FOREIGN_WORDS = {
       certificate: "write cert", certificate_file: "write cert", ssl_certificate: "write cert", cert_path: "write cert",
       cert_pem: "write cert, which takes PEM, too", key_pem: "write key, which takes PEM, too", private_key: "write key", key_path: "write key",

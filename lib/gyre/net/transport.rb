@@ -1,16 +1,17 @@
 # frozen_string_literal: true
 
-# A connected socket with buffers, plain or TLS: waits let other fibers run, or block only the
-# thread. ext/gyre/net/ moves bytes; this file has methods. Made by Gyre.connect and Gyre.listen.
+# A connected socket with buffers, plain or TLS. A wait lets other fibers run, or blocks only its
+# thread if there is no scheduler. ext/gyre/net/ moves bytes; this file has methods. Made by
+# Gyre.connect and Gyre.listen.
 require "gyre/loop"
 require "gyre/sync/waiters"
 
 module Gyre
   # A byte stream to a peer.
   class Transport
-    # Longest line, or text for {#read_until}, in bytes.
+    # Default maximum of bytes before a separator, for {#gets} and {#read_until}.
     LINE_BYTES_LIMIT = 1024 * 1024
-    # Seconds that {#close} waits for a slow peer.
+    # Maximum seconds that {#close} waits for a slow peer.
     CLOSE_TIMEOUT_S = 5
 
     # The extension defines the constructor.
@@ -35,7 +36,7 @@ module Gyre
     # @raise [ProtocolError] more bytes come
     def read_until(separator, limit: LINE_BYTES_LIMIT, chomp: true) = take_until(separator, limit, !chomp, false)
 
-    # Reads a line; the last may have no separator.
+    # Reads a line. The last line may end without a separator.
     # @param separator [String]
     # @param limit [Integer] most bytes before the separator
     # @param chomp [Boolean] whether to omit the separator
@@ -54,8 +55,8 @@ module Gyre
       self
     end
 
-    # Performs the TLS handshake of a server, or after STARTTLS; {Gyre.connect} and {Gyre.listen} do
-    # it themselves. Sends earlier bytes in plain text.
+    # Performs the TLS handshake, for example after STARTTLS. {Gyre.connect} and {Gyre.listen} do
+    # this themselves. Sends bytes that were written before in plain text.
     # @param context [TLS::Context]
     # @param name [String, nil] a client's server: sent (RFC 6066) and verified
     # @param timeout_s [Numeric, nil] for the whole handshake
@@ -67,15 +68,16 @@ module Gyre
       handshake(timeout_s)
     end
 
-    # Starts TLS without waiting; {#handshake_available}, reads and writes perform the handshake.
+    # Starts TLS without waiting. {#handshake_available}, reads and writes perform the handshake.
     # @param context [TLS::Context]
     # @param name [String, nil]
     # @return [self]
     # @raise [ArgumentError] as {#start_tls}
     def begin_tls(context, name: nil) = start(context, name)
 
-    # Sends the queue and the stream's end, and closes. Waits write_timeout_s, at most
-    # {CLOSE_TIMEOUT_S}, for a slow peer, but not after an interrupted write. May be called again.
+    # Sends queued bytes and the end of the stream, and closes the socket. Waits up to
+    # write_timeout_s for a slow peer, but at most {CLOSE_TIMEOUT_S}. Does not wait after an
+    # interrupted write. Repeated calls do nothing.
     # @return [nil]
     def close
       return if closed?
@@ -97,8 +99,8 @@ module Gyre
     # @return [String]
     def inspect = "#<#{self.class} #{peer}#{" TLS" if tls?}#{" closed" if closed?}>"
 
-    # The turn to read or to write: a Mutex with a timeout. transport_object.c makes it for the
-    # first waiter, takes it (rb_mutex_trylock), and waits here. Returned by the fiber that took it.
+    # Lets one fiber at a time read or write: a Mutex with a timeout. transport_object.c makes it
+    # for the first waiter, locks it by rb_mutex_trylock, and waits here. Its owner releases it.
     # @api private
     class Turn < Thread::Mutex
       def initialize
@@ -106,10 +108,10 @@ module Gyre
         @waiters = Waiters.new(self)
       end
 
-      # False after the timeout, true if it may be free.
+      # Returns false after the timeout, true if the lock may be free.
       def wait(timeout_s) = @waiters.wait(timeout_s) { locked? }
 
-      # Wakes another caller in place of the woken one.
+      # Wakes another waiter, because the woken one was interrupted.
       def pass = @waiters.wake
 
       def release

@@ -8,8 +8,8 @@ module Dalli
   class Client < Gyre::Memcached::Client
     BINARY = "Dalli 5.0 only supports the meta protocol. The :protocol option has been removed."
 
-    # Ignores unknown options, like Dalli. Serializes everything by Marshal; Dalli.logger reports
-    # failed servers.
+    # Ignores unknown options, like Dalli. The default serializer is Marshal, also for Strings.
+    # Reports failed servers to Dalli.logger.
     def initialize(servers = nil, options = nil)
       options ||= {}
       Dalli.logger.warn(BINARY) if options[:protocol].to_s == "binary"
@@ -18,7 +18,6 @@ module Dalli
       super(servers, string_fastpath: false, control_characters: true, **known, too_large_error: ValueOverMaxSize, logger: Dalli.method(:logger))
     end
 
-    # The block's commands return nil at once; all are done at its end.
     def quiet
       before = Thread.current[QUIET]
       Thread.current[QUIET] = true
@@ -28,12 +27,12 @@ module Dalli
     end
     alias_method :multi, :quiet
 
-    # Does nothing: this client reads all replies.
+    # Does nothing, because this client reads all replies.
     def drain_deferred_responses = nil
 
     private
 
-    # Without servers calls raise RingError, like Dalli's.
+    # If the list of servers is empty, only calls raise RingError, like Dalli's.
     def addresses(servers) = Gyre::Memcached::Address.list(servers)
   end
 end

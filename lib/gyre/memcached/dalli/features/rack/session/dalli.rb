@@ -1,25 +1,25 @@
 # frozen_string_literal: true
 
-# `require "rack/session/dalli"`: Rack sessions in memcached on Gyre's client, also for Rails'
-# `session_store :mem_cache_store`. Needs rack-session (or Rack 2).
+# `require "rack/session/dalli"` keeps Rack sessions in memcached by Gyre's client, also for Rails'
+# `session_store :mem_cache_store`. Needs the gem rack-session, or Rack 2.
 
 require "rack/session/abstract/id"
 require "gyre/memcached/dalli"
 
 module Rack
   module Session
-    # Stores a session as one item under its id's private form. Options: Rack's for cookies,
-    # `memcache_server`, Dalli::Client's.
+    # Stores each session as one item, whose key is the private form of the session's id. Takes
+    # Rack's options for cookies, `memcache_server`, and the options of Dalli::Client.
     #
     #   use Rack::Session::Dalli, memcache_server: "127.0.0.1:11211", expire_after: 86_400
     class Dalli < Abstract::PersistedSecure
-      # Key in env for the found session's id.
+      # Key in Rack's env; the value is the id of the session that was found.
       FOUND = "gyre.memcached.session"
 
-      # The session was deleted during the request, as by a logout.
+      # The session was deleted during the request, for example by a logout.
       class MissingSessionError < StandardError; end
 
-      # Mutable: programs change all sessions' options.
+      # Not frozen, because programs change the options of all sessions here.
       DEFAULT_DALLI_OPTIONS = { namespace: "rack:session" }
 
       attr_reader :data
@@ -33,7 +33,7 @@ module Rack
         @default_ttl = ttl(@default_options[:expire_after])
       end
 
-      # A deleted session is not rewritten: the response becomes a 401 that ends the cookie.
+      # If the session was deleted meanwhile, responds with a 401 that deletes the cookie.
       def context(env, app = @app)
         body = nil
         super(env, ->(inner) { app.call(inner).tap { |response| body = response[2] } })
@@ -79,7 +79,7 @@ module Rack
 
       private
 
-      # Without memcached the application has no sessions.
+      # If memcached fails, logs the error and returns `otherwise`; the request continues.
       def available(otherwise)
         yield
       rescue ::Dalli::DalliError => error
@@ -87,7 +87,7 @@ module Rack
         otherwise
       end
 
-      # An unreadable session counts as missing, or its cookie would stay useless.
+      # Returns nil for an unreadable session, so that the user gets a new session.
       def stored(id)
         key = key_of(id)
         key && @data.get(key)
@@ -115,7 +115,7 @@ module Rack
         id.private_id if id.respond_to?(:private_id)
       end
 
-      # A second longer than the cookie.
+      # Keeps a session one second longer than its cookie.
       def ttl(expire_after_s) = expire_after_s ? expire_after_s + 1 : 0
 
       def gone(env)
