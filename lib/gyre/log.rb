@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Loads the log server, its outputs and its client, which need the C extension.
+# Loads the log's ingest and wire formats. gyre/log/server and gyre/log/client load these parts.
 
 require "gyre"
 require "gyre/log/ingest"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Swiftcore::Analogger::Client with the original's names. `require "gyre/log/analogger"`; do not
-# load the analogger gem beside it. Uses acknowledgements if the server offers them.
+# Swiftcore::Analogger::Client with the methods of the analogger gem, which must not be loaded, too.
+# Loaded by `require "gyre/log/analogger"`. Uses acknowledgements if the server offers them.
 
 require "gyre/log/client"
 
@@ -9,9 +9,10 @@ require "gyre/log/client"
 module Swiftcore
   # The original gem's module.
   class Analogger
-    # A log client that keeps unsent records on disk; docs/log.md lists differences to the original.
+    # A log client that keeps unsent records on disk; docs/log.md lists the differences from the
+    # gem's client.
     class Client < Gyre::Log::Client
-      # The server refuses a wrong key; `new`, `log` and `reconnect` raise it.
+      # Raised by `new`, `log` and `reconnect` if the server refuses the key.
       FailedToAuthenticate = Gyre::Log::Denied
 
       # Defaults of Analogger's client: times in seconds, limits in bytes.
@@ -26,14 +27,14 @@ module Swiftcore
         end
       end
 
-      # New clients copy them; a started client reads only `connection_failure_timeout` and
-      # `max_failure_count` again.
+      # A new client copies the class's settings. Later, only its `connection_failure_timeout` and
+      # `max_failure_count` have an effect.
       DEFAULTS.each_key do |name|
         define_method(name) { @originals.fetch(name) } unless name == :tmplog
         define_method(:"#{name}=") { |value| @originals[name] = value }
       end
 
-      # Connects. Without a server, messages go to the spool.
+      # Connects. If the server is unreachable, messages go to the spool.
       # @param service [#to_s]
       # @param host [String]
       # @param port [Integer]
@@ -72,7 +73,7 @@ module Swiftcore
 
       private
 
-      # `log` after `close` connects again, as in the original.
+      # `log` after `close` connects again, as in the gem.
       def ready
         @sender.reopen if closed?
         super

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Client: a Logger for a log server. `require "gyre/log/client"`. Needs neither loop nor
-# scheduler; works in threads, fibers, signal handlers and forked children. Puts records into an
-# outbox, which the thread of its Gyre::Log::Sender sends.
+# Gyre::Log::Client: a Logger that sends to a log server. Loaded by `require "gyre/log/client"`.
+# Needs neither a loop nor a scheduler; works in threads, fibers, signal handlers and forked
+# children. Appends records to an outbox. A thread of Gyre::Log::Sender sends them.
 
 require "gyre/log/client/address"
 require "gyre/log/errors"
@@ -60,7 +60,7 @@ module Gyre
         @outbox = Outbox.new(@service, @options.memory_limit, @options.record_limit, acknowledged != true)
         @sender = Sender.new(@options, @outbox)
         @sender.start
-        # Clones (ActiveSupport::TaggedLogging) share this object; the last clone ends the thread.
+        # Clones (ActiveSupport::TaggedLogging) share this object. Its finalizer ends the thread.
         @shared = Object.new
         ObjectSpace.define_finalizer(@shared, Client.finalizer(@sender))
       end
@@ -75,8 +75,8 @@ module Gyre
         @sender.wait(timeout_s) { raise_refusal || @sender.state == :connected }
       end
 
-      # Waits until the server has acknowledged all earlier records (old protocol: until they are
-      # written).
+      # Waits until the server has acknowledged all earlier records. Analogger's protocol has no
+      # acknowledgements; then waits until all records are sent.
       # @param timeout_s [Numeric]
       # @return [Boolean] false after the timeout
       # @raise [Denied, Incompatible] messages are kept
@@ -87,7 +87,7 @@ module Gyre
         @sender.wait(timeout_s) { @sender.acknowledged?(number) || raise_refusal }
       end
 
-      # Sends all records; the next client of this service finds unsent ones in the spool.
+      # Sends all records. Unsent records stay in the spool for the next client of this service.
       # @param timeout_s [Numeric]
       # @return [void]
       def close(timeout_s = 5)
@@ -98,7 +98,7 @@ module Gyre
       # @return [Boolean]
       def closed? = @sender.closing?
 
-      # Tries to connect now, unless connected.
+      # Tries to connect at once, unless the client is connected.
       # @return [Boolean] as {#connect}
       def reconnect
         ready
@@ -106,7 +106,7 @@ module Gyre
         connect
       end
 
-      # Does nothing; Logger's method with an ignored log device.
+      # Logger's method. Ignores the log device, and tries to connect at once.
       # @return [self]
       def reopen(*)
         @sender.reconnect
@@ -136,7 +136,7 @@ module Gyre
         true
       end
 
-      # Handles other objects, a full outbox, and a pending refusal.
+      # Handles objects other than Strings, a full outbox, and a refusal by the server.
       def append_slowly(severity, message)
         check(severity, message)
         ready
@@ -159,7 +159,7 @@ module Gyre
         @outbox.store(severity, message, true)
       end
 
-      # Makes room while neither the server nor the disk takes records.
+      # Drops records or raises, as `when_full` demands, if neither server nor disk takes records.
       def evict
         @sender.drop if @options.when_full == :drop_oldest
         return unless @options.when_full == :raise

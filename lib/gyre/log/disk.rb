@@ -1,22 +1,22 @@
 # frozen_string_literal: true
 
-# Makes files of the log durable. All functions block and must run in a thread.
+# Makes files of the log durable. All functions block; do not call them in the loop's thread.
 
 module Gyre
   module Log
     module Disk
-      # Largest block of any file system.
+      # Maximum bytes of a block in a file system.
       BLOCK_BYTES = 65_536
-      # Errors of devices, pipes and file systems without fsync.
+      # Errors of fsync(2) for devices, pipes and file systems that do not support it.
       UNSYNCABLE = [Errno::EINVAL, Errno::ENOTSUP, Errno::ENOSYS].freeze
       # Suffix of a file's name between the two renames of {refresh_name}.
       AWAY = ".renamed"
 
       module_function
 
-      # Makes written bytes durable. The kernel reports a write error once, marks the pages as
-      # clean, and the next call succeeds: after an error, only bytes written again are safe.
-      # IO#fdatasync hides errors: Ruby then tries fsync(2) and returns its result.
+      # Makes written bytes durable. The kernel reports a write error only once and marks the pages
+      # as clean, so the next call succeeds. After an error, bytes must therefore be written again.
+      # IO#fdatasync would hide errors: after an error, Ruby calls fsync(2) and returns its result.
       def sync(io)
         io.fsync
       rescue *UNSYNCABLE
@@ -38,7 +38,7 @@ module Gyre
         nil
       end
 
-      # Drops a file's written pages from the page cache, so that the next read uses the disk.
+      # Syncs a file and drops its pages from the page cache, so that the next read uses the disk.
       def forget_pages(path)
         File.open(path, "r+b") do |io|
           sync(io)
@@ -46,13 +46,13 @@ module Gyre
         end
       end
 
-      # Renames a file twice, so that the next sync of its folder writes its entry.
+      # Renames a file away and back, so that the next sync of its folder writes its entry again.
       def refresh_name(path)
         File.rename(path, path + AWAY) if File.exist?(path)
         restore_name(path)
       end
 
-      # Completes a {refresh_name} interrupted by a kill.
+      # Completes a {refresh_name} that a kill has interrupted.
       def restore_name(path)
         File.rename(path + AWAY, path) if File.exist?(path + AWAY) && !File.exist?(path)
       end

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# A queue of records on disk: a folder of segments under a lock. Clients keep unsent records there
-# (client/spools.rb), a server records for an output (output/spill.rb). Syncs only in {#sync}.
+# A queue of records on disk: a locked folder of segment files. Clients keep unsent records in it
+# (client/spools.rb), a server keeps lines for an output (output/spill.rb). Only {#sync} syncs.
 #
-#   <folder>/lock               flock(2), gone with its process; also holds a note, such as a client's secret
-#           /00000001.records   see disk_queue/segment.rb; the oldest one first
+#   <folder>/lock               flock(2) of the owner; contains a note, such as a client's secret
+#           /00000001.records   a segment (disk_queue/segment.rb); the lowest number is the oldest
 #
 #   oldest segment: [ done | given out | unread ] … newest segment: [ unread ] ← append
 #
-# Only {#acknowledge} and {#evict} advance a segment's position, so a crash loses no unfinished
-# record. Reports damaged records, and keeps their segment as *.damaged.
+# Only {#acknowledge} and {#evict} advance a segment's position, so that a crash loses no unfinished
+# record. Reports damaged records, and keeps their segments as *.damaged.
 
 require "gyre/log/disk_queue/segment"
 require "gyre/settings/units"
@@ -23,7 +23,7 @@ module Gyre
       attr_reader :path
       attr_reader :limit
 
-      # Returns the first whole records within the limit, but at least one.
+      # Returns the length of the first whole records within `limit`, or of the first record.
       def self.cut(bytes, limit)
         return bytes.bytesize if bytes.bytesize <= limit
 
@@ -104,7 +104,7 @@ module Gyre
         nil
       end
 
-      # Reads again from the first unacknowledged record.
+      # Makes {#read} start again at the first unacknowledged record.
       def rewind
         first = @segments.first
         @at = first ? [first.number, first.position] : [0, 0]
@@ -164,7 +164,7 @@ module Gyre
         segment
       end
 
-      # A full disk may leave a segment without records.
+      # True if the segment has unread records. A full disk may leave a segment without records.
       def more?(segment) = segment.number == @at.first ? segment.size > @at.last : segment.number > @at.first && segment.bytesize.positive?
 
       def records_at(segment, offset)
@@ -182,7 +182,8 @@ module Gyre
         length && (length + Records::HEADER_BYTES)
       end
 
-      # Skips a record torn or damaged by a crash, and continues after it if its length is valid.
+      # Skips a damaged record. Continues after the record if its length is valid; otherwise skips
+      # the rest of the segment.
       def skip(segment, offset)
         behind = offset + (length_at(segment, offset) || @record_limit)
         return cut(segment, offset) if behind > segment.size && segment.equal?(@found_last)
@@ -211,8 +212,8 @@ module Gyre
 
       def advance(segment, offset) = tidy { segment.position = offset }
 
-      # Reports a failing disk. An unwritten position stays in memory; only a later process would
-      # send finished records again.
+      # Reports errors of the disk and continues. A position that could not be written stays in
+      # memory; only a later process would send finished records again.
       def tidy(kept = "what is done")
         yield
       rescue SystemCallError => error

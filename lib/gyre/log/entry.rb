@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Parses a finished line of text for readers of the log (`gyre log tail`, web pages).
+# Parses a line of the log for its readers (`gyre log tail`, web pages).
 
 require "json"
 require "time"
@@ -36,7 +36,7 @@ module Gyre
 
       private
 
-      # Takes the line's time as local.
+      # Interprets the line's time as local time.
       def rfc3339
         Time.strptime(time, "%Y/%m/%d %H:%M:%S").iso8601
       rescue ArgumentError

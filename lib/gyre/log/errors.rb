@@ -1,27 +1,27 @@
 # frozen_string_literal: true
 
-# Errors of a log client besides ArgumentError, and the errors that its threads survive.
+# Errors of a log client, except ArgumentError, and the errors that its threads rescue.
 
 require "gyre/errors"
 
 module Gyre
   module Log
-    # The server refuses the key. Logged records are kept.
+    # The server refused the key. The client keeps logged records.
     class Denied < Error; end
 
     # The server does not speak the acknowledged protocol.
     class Incompatible < Error; end
 
-    # The id is another client's at the server. The client continues with a new id.
+    # The server knows the id as another client's. The client continues with a new id.
     class IdentityTaken < ProtocolError; end
 
-    # The queue is full and when_full is :raise.
+    # Memory and spool are full, and `when_full` is :raise.
     class SpoolFull < Error; end
 
     # The client was closed.
     class Closed < Error; end
 
-    # Rescued by a client's threads: a dead thread would raise them in `join`, amid spooling.
+    # Rescued in a client's helper threads. Otherwise `join` would raise them during spooling.
     FAULTS = [StandardError, ScriptError, NoMemoryError, SystemStackError].freeze
   end
 end

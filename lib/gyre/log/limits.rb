@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Limits of the log server and its connections: sizes, counts, times. Enforces none.
+# Limits of the log server and its connections: sizes, counts and times. Other files enforce them.
 
 require "gyre/settings/limits"
 

@@ -28,8 +28,8 @@ module Gyre
     #   to_s                  its name
     module Output
       class << self
-        # `settings` come from SETTINGS. Raises ArgumentError naming `key`, the configuration's word
-        # for them.
+        # Opens an output; SETTINGS describes `settings`. Raises ArgumentError that names `key`, the
+        # configuration's word for the output.
         def open(settings, key: "logfile", report: nil, spill_bytes_limit: Limits.new.spill_bytes_limit)
           settings = SETTINGS.complete(settings.reject { |_, value| value == "" })
           output = plain(settings, target(settings), { format: settings[:format].to_sym, report: report })
@@ -56,7 +56,7 @@ module Gyre
           output.close unless spilling
         end
 
-        # Duplicates the stream, as closing an output must not close the program's stream.
+        # Disables autoclose, so that closing an output does not close the program's stream.
         def standard(stream, name, common) = Descriptor.new(IO.for_fd(stream.fileno, "wb", autoclose: false), name: name, **common)
 
         def redis(settings, target, report)
@@ -67,7 +67,7 @@ module Gyre
           Access.place(path)
           return Descriptor.open(path, **common) if ::File.exist?(path) && !::File.file?(path)
 
-          # Keeps a symlink: rotation renames its target.
+          # Keeps a symlink, because rotation renames only its target.
           path = ::File.realdirpath(path) if settings[:rotate] && ::File.symlink?(path)
           access = Access.new(mode: settings[:mode], owner: settings[:owner])
           File.new(path, access: access, rotation: Rotation.from(settings[:rotate], path, report: common[:report]), **common)

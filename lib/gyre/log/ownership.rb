@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Checks that this user owns the files of a disk queue: another user could plant records, or a
-# symlink to any file. Called by Gyre::Log::Spools, DiskQueue::Segment and Output::Spill.
+# Checks that this user owns the files of a disk queue. Otherwise another user could insert records,
+# or a symlink to any file. Called by Gyre::Log::Spools, DiskQueue::Segment and Output::Spill.
 
 module Gyre
   module Log

@@ -20,11 +20,11 @@ module Gyre
     #   server = Gyre::Log::Server.new(bind: 6766, default_log: "log/all.log")
     #   server.run
     class Server
-      # Messages in memory for an output without a `queue` of its own.
+      # Maximum bytes of messages in memory for an output that does not set `queue`.
       QUEUE_BYTES = 32 << 20
-      # Absent clients remembered in memory.
+      # Number of sessions above which absent clients are forgotten.
       SESSIONS_LIMIT = 10_000
-      # Connections in the status; the total includes others.
+      # Maximum connections that the status lists; its total counts all connections.
       CONNECTIONS_LISTED = 1_000
       private_constant :QUEUE_BYTES, :SESSIONS_LIMIT, :CONNECTIONS_LISTED
 
@@ -96,7 +96,7 @@ module Gyre
       # @return [Array<Gyre::Endpoint>] listening addresses with their ports; the main port first
       def endpoints = @acceptors.map { |acceptor| acceptor.listener.endpoint }
 
-      # Serves until stopped. Inside Gyre.run other tasks continue meanwhile.
+      # Serves until {#stop}. Inside Gyre.run, other tasks continue to run.
       # @yield [self] once it serves
       # @return [Boolean] whether every received message was written
       # @raise [SystemCallError, SocketError] (see #listen)
@@ -109,8 +109,8 @@ module Gyre
         close
       end
 
-      # Requests the end; a second call does not wait for the outputs. Any thread or signal handler
-      # may call it.
+      # Requests the server's end. After a second call, the server ends without waiting for the
+      # outputs. Any thread or signal handler may call this method.
       def stop = @hub.loop.emit(:stop_serving)
 
       # Requests that all outputs reopen their files.
@@ -140,7 +140,7 @@ module Gyre
         nil # standard error is closed
       end
 
-      # Releases all resources; {#run} ends with it.
+      # Releases all resources. {#run} calls this at its end.
       def close
         @acceptors.each { |acceptor| acceptor.listener.close }
         @hub.loop.close
@@ -151,7 +151,7 @@ module Gyre
 
       def outputs = @committer.status.zip(@routing.sinks).map { |output, sink| output.merge(waiting: @hub.flow.queued(sink)) }
 
-      # Names are any bytes, JSON is UTF-8.
+      # Converts names to UTF-8 for JSON, because they may be any bytes.
       def services
         @ingest.services.each_with_object(Hash.new(0)) do |(name, count), counts|
           counts[name.dup.force_encoding(Encoding::UTF_8).scrub] += count

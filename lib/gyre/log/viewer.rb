@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Reads a log server's status, and its lines as they arrive, for `gyre log status`, `gyre log tail`,
-# web pages. Each call has its own connection; under a scheduler only the calling fiber waits.
+# Reads a log server's status and follows its lines, for `gyre log status`, `gyre log tail` and web
+# pages. Each call opens its own connection. If there is a scheduler, only the calling fiber waits.
 
 require "json"
 require "gyre/net"
@@ -16,9 +16,9 @@ module Gyre
     #   viewer.status["messages"] # => 1234
     #   viewer.each_line("web") { |line| puts line }
     class Viewer
-      # The port of a log server.
+      # Default port of a log server.
       DEFAULT_PORT = 6766
-      # Longer than any line and status.
+      # Maximum bytes of a line or status that the server sends.
       LINE_BYTES_LIMIT = 16 * 1024 * 1024
       private_constant :LINE_BYTES_LIMIT
 
@@ -45,8 +45,8 @@ module Gyre
         raise ProtocolError, "#{self} sent an invalid status"
       end
 
-      # Makes the server write, sync and reopen its files; renamed files may be compressed
-      # afterwards.
+      # Makes the server write, sync and reopen its files. Afterwards, renamed files may be
+      # compressed.
       # @param within_s [Numeric]
       # @return [void]
       # @raise [ProtocolError] the server still writes to one of the former files
@@ -58,7 +58,7 @@ module Gyre
         end
       end
 
-      # Yields lines of the log until the server ends, or the block breaks.
+      # Yields new lines of the log until the server ends or the block breaks.
       # @param service [String, nil] nil: every service
       # @param connected [#call, nil] called once the server has accepted the connection
       # @yieldparam line [String] binary, without its line end

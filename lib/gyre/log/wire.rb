@@ -1,20 +1,20 @@
 # frozen_string_literal: true
 
-# Analogger's frames: the first frame of all protocols, for the server and for clients; the ingest
-# reads later frames. Pure: no socket, no clock.
+# Builds and parses Analogger's frames, for servers and clients. Each client's connection begins
+# with such a frame; the ingest reads later frames. Uses no socket and no clock.
 #
 #   LLLL LLLL ":" service ":" severity ":" message       LLLL: the bytes of the whole frame, four decimal digits, twice
 
 module Gyre
   module Log
-    # Frames of the old wire; resulting Strings are BINARY.
+    # Frames of Analogger's protocol. Returned Strings are BINARY.
     module Wire
       HEADER_BYTES = 8
-      # The shortest frame: its header and three colons.
+      # Bytes of the shortest frame: its header and three colons.
       FRAME_BYTES_LEAST = HEADER_BYTES + 3
       FRAME_BYTES_LIMIT = 8192
 
-      # The fault of a frame; after "error: " it is the protocol's reply.
+      # Faults of frames. The server replies "error: " and the fault.
       CHECKSUM_FAILED = "checksum failed"
       TOO_LONG = "max length exceeded"
       MALFORMED = "malformed frame"
@@ -35,8 +35,8 @@ module Gyre
           raise ArgumentError, "a frame has less than #{FRAME_BYTES_LIMIT} bytes, and this one would have #{bytes}"
         end
 
-        # Returns the frame's length, or its fault. Checks first: a server must not wait for the
-        # bytes of a wrong length.
+        # Returns a frame's length, or its fault. Checks the length, because a server must not wait
+        # for the bytes of a wrong length.
         def length(header, limit: FRAME_BYTES_LIMIT)
           bytes = HEADER.match?(header) ? header.byteslice(0, 4).to_i : 0
           return CHECKSUM_FAILED if bytes < FRAME_BYTES_LEAST
@@ -44,7 +44,8 @@ module Gyre
           bytes < limit ? bytes : TOO_LONG
         end
 
-        # Returns a whole frame's service, severity and message; nil without three colons.
+        # Returns a frame's service, severity and message; nil if the frame has fewer than three
+        # colons.
         def parts(frame)
           return unless frame.getbyte(HEADER_BYTES) == 58
 
@@ -52,8 +53,8 @@ module Gyre
           parts if parts.size == 3
         end
 
-        # Reads a connection's first frame. Returns nil (incomplete), a String (the fault), or
-        # service:, severity:, key: and rest: (the bytes after the frame).
+        # Parses a connection's first frame. Returns nil if the frame is incomplete, a fault as a
+        # String, or a Hash of service:, severity:, key: and rest:, the bytes after the frame.
         def authentication(bytes)
           return if bytes.bytesize < HEADER_BYTES
 

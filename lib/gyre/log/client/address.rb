@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A log client's server and credentials; immutable. Made by Gyre::Log::Client.
+# A log client's server address, service and key. Immutable. Made by Gyre::Log::Client.
 
 require "gyre/net"
 require "gyre/log/wire/origin"
@@ -32,10 +32,11 @@ module Gyre
         raise ArgumentError, "the port must be a number from 1 to 65535, not #{@endpoint.port}"
       end
 
-      # Identifies the server in names of spools.
+      # Returns the parts of a spool's name that identify the server.
       def parts = @endpoint.path ? ["unix", @endpoint.path] : [@endpoint.host, @endpoint.port]
 
-      # The frame that opens a connection. `adopted`: the records belong to an ended process.
+      # Returns the frame that opens a connection. `adopted` means that an ended process made the
+      # records.
       def authentication(identity, adopted: false)
         words = "authentication"
         words += "/2 client=#{identity.client_id}#{" secret=#{identity.secret}" if identity.secret}" if identity
@@ -50,7 +51,7 @@ module Gyre
 
       private
 
-      # Makes the path absolute, as a daemon changes its folder.
+      # Makes the path absolute, because a daemon changes its working directory.
       def given(address)
         endpoint = Endpoint.parse(address, host: HOST, port: PORT)
         raise ArgumentError, "#{endpoint} names no host to connect to" if endpoint.host == "*"
@@ -59,7 +60,7 @@ module Gyre
         Endpoint.new(:unix, path: File.expand_path(endpoint.path))
       end
 
-      # A long key may leave no room in a frame.
+      # True if a frame has room for the parts, despite a long key.
       def room?(*parts) = Wire::FRAME_BYTES_LEAST + [@service, *parts, @key].sum(&:bytesize) + 1 < Wire::FRAME_BYTES_LIMIT
 
       def context(tls) = tls.is_a?(Hash) ? TLS.client(**tls) : TLS.context(tls, server: false)

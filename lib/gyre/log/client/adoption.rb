@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Sends the spools of ended processes under their own client ids, so that the server drops known
-# records. Started by a connected Gyre::Log::Delivery. Handles one spool at a time.
+# Sends the spools of ended processes. Keeps their client ids, so that the server skips records that
+# it already has. Started by Gyre::Log::Delivery after it has connected. Sends one spool at a time.
 
 require "gyre/clock"
 require "gyre/log/errors"
@@ -10,7 +10,7 @@ require "gyre/sync/waiters"
 module Gyre
   module Log
     class Adoption
-      # The capacity of an outbox that stays empty, as adoption logs nothing.
+      # Capacity of an outbox that stays empty, because adoption logs nothing.
       EMPTY_BYTES = 1
 
       def initialize(options, &ended)
@@ -39,7 +39,7 @@ module Gyre
         @thread&.join
       end
 
-      # Leaves thread and spools to the parent; called in a forked child.
+      # Called in a forked child. Leaves thread and spools to the parent.
       def abandon
         @delivery&.abandon
         @spool&.close

@@ -3,10 +3,10 @@
 # Keeps all unacknowledged records in order: first the spool, then batches in memory, then the
 # outbox. Belongs to one Gyre::Log::Delivery. Uses no socket and no clock, and never waits.
 #
-#   spool (read, unread) ≺ memory ≺ outbox        flying: batches of the spool or of memory, given to this connection
+#   spool ≺ memory ≺ outbox        flying: batches of spool or memory that the connection has
 #
-# Without a server everything moves to the spool. While the spool is sent, new records join its end
-# if memory is short. After its last batch, records in memory follow.
+# If the server is unreachable, all records move to the spool. While the spool is sent, new records
+# are appended to it if memory is half full. Records in memory follow after the spool's last batch.
 
 require "gyre/log/errors"
 require "gyre/log/disk_queue"
@@ -14,15 +14,16 @@ require "gyre/log/disk_queue"
 module Gyre
   module Log
     class Backlog
-      # Whole records; `mark` is the spool position after them (nil in memory).
+      # Whole records. `mark` is the spool's position after the batch, or nil if the batch is in
+      # memory.
       Batch = Struct.new(:bytes, :last, :count, :mark)
 
       attr_reader :dropped, :spooled # numbers of records
       attr_reader :acknowledged # the last number that the server acknowledged
       attr_reader :trouble # why the spool takes nothing now, or nil
 
-      # `memory`: limit in bytes, half of it may be in flight; `drop`: new records replace old ones;
-      # the block makes the spool.
+      # `memory` is the limit in bytes; half of it may be in flight. `drop` lets new records replace
+      # old records. The block makes the spool.
       def initialize(outbox, memory:, drop: false, spool: nil, acknowledged: 0, &make_spool)
         @outbox, @memory_limit, @drop, @make_spool, @spool = outbox, memory, drop, make_spool, spool
         @adopted = !spool.nil? # its process may have sent more than the spool holds
@@ -33,7 +34,7 @@ module Gyre
         finish_spool
       end
 
-      # Returns the next records for the connection; nil if none are left or too many are in flight.
+      # Returns the next batch for the connection; nil if there is none or too much is in flight.
       def give
         return if @flying_bytes >= @memory_limit / 2 && flying?
 
@@ -55,8 +56,8 @@ module Gyre
         finish_spool
       end
 
-      # Queues unacknowledged records for the next connection. `offset`: of the first incomplete
-      # record in the `unfinished` batch of the old wire.
+      # Queues unacknowledged records for the next connection. In Analogger's protocol, `unfinished`
+      # is the batch that was being sent, and `offset` the offset of its first incomplete record.
       def rewind(unfinished = nil, offset = 0)
         first = @flying.first
         offset = Outbox.after(first.bytes, @acknowledged) unless unfinished || first.nil?
@@ -67,7 +68,7 @@ module Gyre
         @spool&.rewind
       end
 
-      # Gives unacknowledged records a new client id; no connection may be open.
+      # Assigns a new client id to unacknowledged records. No connection may be open.
       def identify(identity)
         @spool.note = identity.secret if @spool
         @adopted = false
@@ -83,14 +84,15 @@ module Gyre
         true
       end
 
-      # Moves new records into the spool when memory is half full; false if they stay in memory.
+      # Appends new records to an unsent spool if memory is half full. Returns false on failure.
       def overflow
         return true unless @spool&.unread? && @memory.empty? && @outbox.bytesize > @memory_limit / 2
 
         store(drop: false)
       end
 
-      # Drops several of the oldest records if allowed, and no spool can take them.
+      # Drops the spool's oldest segment or, if it is empty, the oldest batch; only if `drop` is
+      # set.
       def drop_oldest
         return unless @drop
         return forget unless @spool && !@spool.empty?
@@ -99,7 +101,7 @@ module Gyre
         finish_spool
       end
 
-      # Returns the number of records dropped.
+      # Drops all records in memory. Returns their number.
       def abandon
         before = @dropped
         nil while forget
@@ -112,14 +114,14 @@ module Gyre
 
       def empty? = !flying? && @memory.empty? && @outbox.bytesize.zero? && @spool.nil?
 
-      # True if {#give} would return records, were none in flight.
+      # True if records wait that the connection does not have yet.
       def any? = @memory.any? || @outbox.bytesize.positive? || @spool&.unread?
 
       def bytesize = @outbox.bytesize + @outbox.held + spool_bytesize
 
       def spool_bytesize = @spool&.bytesize.to_i
 
-      # Leaves the spool to another process. Returns its path.
+      # Closes the spool, so that another process may send it. Returns the spool's path.
       def close
         spool, @spool = @spool, nil
         spool&.close
@@ -142,7 +144,7 @@ module Gyre
         batch
       end
 
-      # Drops a batch; nil: there is none in memory.
+      # Drops the oldest batch in memory. Returns nil if there is none.
       def forget
         batch = @memory.shift || taken or return
         @outbox.held -= batch.bytes.bytesize
@@ -170,7 +172,7 @@ module Gyre
         batch.count = Outbox.measure(batch.bytes, batch.bytes.bytesize).fetch(1)
       end
 
-      # Moves a batch into the spool in pieces; returns false if the spool is full.
+      # Moves a batch into the spool in pieces. Returns false if the spool does not take all.
       def spool_takes?(batch, drop)
         return false unless (@spool ||= @make_spool&.call)
 

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Runs in a log client's thread: sends outbox and spool (Transmission) over the connections of a
-# Dialer. Run by Gyre::Log::Sender, and by Gyre::Log::Adoption for spools of ended processes.
+# Runs in a log client's thread: connects by a Dialer, and sends outbox and spool by a Transmission.
+# Run by Gyre::Log::Sender, and by Gyre::Log::Adoption for spools of ended processes.
 #
 #   :connecting ──► :connected ──► :away ──► :connected …        :refused: away, and the server refuses (a key, a protocol)
 #                                                                :closed:  what is left is in the spool
 #
-# Retries a lost connection at once, then after 0.1 s … 5 s; a refused one after 5 s. Records go to
-# disk when the first retry fails or takes too long.
+# After a lost connection, reconnects at once, then after pauses of 0.1 s to 5 s. After a refusal by
+# the server, pauses for 5 s. Records go to disk if the first retry fails or takes too long.
 
 require "gyre/log/client/adoption"
 require "gyre/log/client/backlog"
@@ -22,13 +22,15 @@ module Gyre
     class Delivery
       # Seconds between attempts to write to a full disk.
       DISK_RETRY_S = 1.0
-      # Read by other threads. `full`: neither server nor disk takes records; `drop`: drops the
-      # oldest then; `done`: all was sent at the end; `spool`: the path of the rest.
+      # State that other threads read. `full`: neither server nor disk takes records. `drop`:
+      # another thread requests to drop the oldest records. `done`: all records were sent at the
+      # end. `spool`: path of the spool with the remaining records.
       Standing = Struct.new(:state, :error, :refusal, :full, :drop, :done, :spool)
 
       attr_reader :standing, :dialer
 
-      # `spool` is another process's, to adopt. The block returns the time of the end, or nil.
+      # `spool` has records of an earlier thread or process. The block returns the time by which
+      # delivery must end, or nil.
       def initialize(options, outbox, waiters, identity, spool: nil, adopted: false, acknowledged: 0, &closing_at)
         @options, @outbox, @waiters, @identity, @closing_at = options, outbox, waiters, identity, closing_at
         @reported = {}
@@ -46,10 +48,10 @@ module Gyre
 
       def acknowledged = @backlog.acknowledged
 
-      # Runs until closed, and until all records are sent or the time is over; the rest goes into
-      # the spool, unless the block returns true: then {#resume} continues with it. A kill takes
-      # effect only between two turns or in a wait, so that each record is in memory or in the
-      # spool.
+      # Runs until the client is closed and all records are sent, or the time is over. Remaining
+      # records go to the spool. If the block returns true, they stay in memory for {#resume}.
+      # Thread#kill takes effect only between two turns or in a wait, so that each record is in
+      # memory or in the spool.
       def deliver
         until finished?
           turn
@@ -60,7 +62,7 @@ module Gyre
         block_given? && yield ? pause : leave
       end
 
-      # Ends the thread's wait. Signal handlers may call it.
+      # Ends the thread's wait. Signal handlers may call this method.
       def wake = @wakeup.call
 
       def resume(waiters)
@@ -116,7 +118,7 @@ module Gyre
         @wakeup.clear
       end
 
-      # Reports a text unless it repeats the last text of this key.
+      # Reports a text, unless it equals the last text of the same key.
       def report_once(key, text)
         @options.report.call(text) if text && @reported[key] != text
         @reported[key] = text
@@ -173,7 +175,7 @@ module Gyre
         wait_away(stored)
       end
 
-      # Raises permanent TLS errors, such as a wrong certificate.
+      # Reports and raises TLS errors, such as an invalid certificate.
       def new_connection
         @dialer.connection(@options.acknowledged ? @identity : nil)
       rescue TLS::Error => error
@@ -214,13 +216,13 @@ module Gyre
         @waiters.wake_all
       end
 
-      # A daemon keeps no thread.
+      # Prepares for {#resume} in a daemon, where the thread no longer exists.
       def pause
         @standing.state = :connecting
         @dialer.restart
       end
 
-      # Ignores errors: the records are stored afterwards.
+      # Reports errors and continues, so that the records are stored afterwards.
       def disconnect
         [@transmission, @dialer, @adoption].compact.each do |part|
           part.stop
@@ -245,37 +247,37 @@ module Gyre
         @options.report.call("#{lost} lost: #{@standing.error ? @standing.error.message : "the log server was not reached"}")
       end
 
-      # Reports once each time the disk fills up.
+      # Reports a failing spool once, until it works again.
       def report_disk
         trouble = @backlog.trouble
         report_once(:disk, trouble && "the spool in #{@options.spool} takes nothing: #{trouble.message}")
       end
     end
 
-    # Lets a log client's thread wait for a connection, a time, or a call of another thread. Belongs
-    # to one Gyre::Log::Delivery.
+    # Lets a log client's thread wait for its connection, a timeout, or {#call} in another thread.
+    # Belongs to one Gyre::Log::Delivery.
     class Wakeup
-      # Allows the thread to be killed inside the block only.
+      # Lets Thread#kill take effect in the block.
       def self.interruptible(&block) = Thread.handle_interrupt(Object => :immediate, &block)
 
       def initialize
         @reader, @writer = Loop::WakeupPipe.open
       end
 
-      # Ends the wait. Signal handlers may call it.
+      # Ends the wait. Signal handlers may call this method.
       def call
         @writer.write_nonblock("!", exception: false)
       rescue IOError, Errno::EPIPE
         nil # the thread has ended, or is about to
       end
 
-      # Waits up to `left` seconds; nil: no limit.
+      # Waits up to `left` seconds; nil means no limit.
       def wait(left, connection = nil)
         wants = connection ? connection.wants : {}
         Wakeup.interruptible { IO.select([@reader, *(connection if wants[:read])], wants[:write] ? [connection] : nil, nil, left&.clamp(0, nil)) }
       end
 
-      # Forgets earlier calls, which would end the next wait.
+      # Forgets earlier calls, so that they do not end the next wait.
       def clear
         nil while @reader.read_nonblock(4096, exception: false).is_a?(String)
       end

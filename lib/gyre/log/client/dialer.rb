@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Connects a log client and reconnects with growing pauses; each attempt has a thread, as names and
-# handshakes take long. Belongs to one Gyre::Log::Delivery.
+# Connects a log client, and reconnects with growing pauses. Each attempt runs in a thread, because
+# name resolution and handshakes block. Belongs to one Gyre::Log::Delivery.
 
 require "gyre/clock"
 require "gyre/net/backoff"
@@ -12,14 +12,14 @@ module Gyre
     class Dialer
       # Seconds to wait for the server before records go to disk.
       GRACE_S = 0.25
-      # Seconds that an attempt may delay the exit.
+      # Maximum seconds that an attempt may delay the exit.
       ATTEMPT_END_S = 1.0
 
       attr_reader :reconnects # connections after the first
       attr_reader :connected_at
       attr_reader :retry_at # when the next attempt begins
 
-      # Calls the block in another thread after each attempt.
+      # Calls the block after each attempt, in the attempt's thread.
       def initialize(options, adopted, &ended)
         @options = options
         @adopted = adopted
@@ -42,10 +42,10 @@ module Gyre
         @graceful_until = @retry_at + GRACE_S
       end
 
-      # Begins the next attempt at once. Any thread may call it.
+      # Makes the next attempt start at once. Any thread may call this method.
       def hurry = @hurry = true
 
-      # Starts an attempt when due. Returns a new connection or nil; raises the last attempt's
+      # Starts an attempt when it is due. Returns a new connection or nil. Raises the last attempt's
       # error.
       def connection(identity)
         if @results.empty?
@@ -63,7 +63,7 @@ module Gyre
 
       def succeeded = @backoff.succeeded
 
-      # Records a lost connection or a failed attempt; `at_once` retries without a pause.
+      # Records a lost connection or a failed attempt. `at_once` permits a retry without a pause.
       def failed(refused:, at_once:)
         now = Clock.now
         lasted = failures.zero? && @connected_at && now - @connected_at > GRACE_S
@@ -73,18 +73,18 @@ module Gyre
         @backoff.failed
       end
 
-      # Doubles after each failure; a random share spreads a server's clients.
+      # Seconds to pause, doubled after each failure. A random part spreads the clients of a server.
       def pause_s = @refused ? @options.retry_interval.max * (0.75 + (rand / 4)) : @backoff.pause_s
 
-      # Seconds until an attempt is due; nil while one runs.
+      # Seconds until an attempt is due; nil while an attempt runs.
       def left
         @retry_at - Clock.now unless @attempt
       end
 
-      # Seconds that records may still stay in memory; up to 0: they go to disk.
+      # Seconds that records may still stay in memory. If 0 or less, they go to disk.
       def grace_left = failures.zero? ? @graceful_until - Clock.now : 0
 
-      # Ends the attempt; a running name look-up ends later, as it cannot be interrupted.
+      # Ends the attempt. A running name resolution ends later, because it cannot be interrupted.
       def stop
         @attempt&.kill&.join(ATTEMPT_END_S)
         @attempt = nil

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Logger's methods for Gyre::Log::Client, over its `append`. A module, so that modules included into
-# the client (ActiveSupport's LoggerSilence) can override them.
+# Logger's methods for Gyre::Log::Client; they call its `append`. They are in a module, so that
+# modules that the client includes (ActiveSupport's LoggerSilence) can override them.
 
 require "logger"
 
@@ -63,7 +63,7 @@ module Gyre
         METHOD
       end
 
-      # Logs a text unchanged as "info", at any level.
+      # Logs a text unchanged with severity "info", whatever the level is.
       # @param message [#to_s]
       # @return [self]
       def <<(message)
@@ -100,14 +100,14 @@ module Gyre
         @override_key = :"gyre_log_level_#{object_id}"
       end
 
-      # Removes the newline that a formatter adds.
+      # Formats a message without the newline that a formatter adds.
       def formatted(formatter, severity, message, progname)
         label = severity.is_a?(Integer) || severity.nil? ? format_severity(severity || ::Logger::UNKNOWN) : severity.to_s
         formatter.call(label, Time.now, progname || @progname, message).to_s.delete_suffix("\n")
       end
     end
 
-    # Converts logged objects other than plain Strings for Gyre::Log::Client.
+    # Converts severities and logged objects for Gyre::Log::Client.
     # @api private
     module Text
       RANKS = %w[debug info warn error fatal].each_with_index.flat_map { |name, rank| [name, name.to_sym, rank].product([rank]) }.to_h.freeze
@@ -116,7 +116,7 @@ module Gyre
       private_constant :AS_THEY_ARE
 
       class << self
-        # Returns Logger's number; unknown names rank highest.
+        # Returns Logger's number of a severity. Unknown names rank highest.
         def rank(severity) = RANKS.fetch(severity) { severity.is_a?(Integer) && severity.negative? ? severity : UNKNOWN }
 
         def severity(severity)
@@ -125,7 +125,7 @@ module Gyre
           severity.nil? ? UNKNOWN : encoded(severity.to_s)
         end
 
-        # Formats like Logger: an exception with its trace, other objects by inspect.
+        # Formats like Logger: exceptions with their backtraces, other objects by `inspect`.
         def message(object)
           case object
           when String then encoded(object)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Limits, times, policies and the folder of spools. Made and checked by Gyre::Log::Client;
-# immutable.
+# A log client's limits, times, policies and folder of spools. Checks them. Made by
+# Gyre::Log::Client.
 
 require "gyre/log/client/spools"
 require "set"
@@ -11,7 +11,7 @@ module Gyre
   module Log
     ClientOptions = Struct.new(:address, :acknowledged, :spool, :spool_limit, :memory_limit, :record_limit, :when_full, :stall_timeout,
                                :flush_timeout, :exit_timeout, :retry_interval, :adoption_interval, :report, keyword_init: true) do
-      # The default folder of spools, kept across restarts of the machine.
+      # The default folder of spools, which survives a restart of the machine.
       def self.default_spool
         state = ENV["XDG_STATE_HOME"]
         return File.join(state, "gyre-log") if state&.start_with?("/")
@@ -35,7 +35,7 @@ module Gyre
 
       def new_spool(identity) = Spools.create(spool, spool_name, identity, **spool_options)
 
-      # Reopens a spool left to the next process; nil if another process has it.
+      # Reopens the client's former spool; nil if another process has adopted it.
       def retake_spool(path) = Spools.adopt(path, **spool_options)
 
       def each_orphan(&block) = Spools.each_orphan(spool, spool_name, **spool_options, &block)
@@ -48,7 +48,7 @@ module Gyre
         raise ArgumentError, "#{name} is #{known[..-2].map(&:inspect).join(", ")} or #{known.last.inspect}, not #{self[name].inspect}"
       end
 
-      # Ignores errors of the reporter: standard error may be a closed pipe.
+      # Ignores errors of the reporter, because standard error may be a closed pipe.
       def quiet(report)
         lambda do |text|
           report.call(text)
@@ -60,11 +60,11 @@ module Gyre
       def spool_name = Spools.name_for(address.service, *address.parts, acknowledged ? 2 : 1)
 
       def spool_options
-        # A spool left behind may hold longer records than this client accepts.
+        # Adopted spools may contain longer records than this client accepts.
         { limit: spool_limit, record_limit: ClientOptions::RECORD_LIMIT, report: method(:report_once) }
       end
 
-      # Continues without a spool after an error.
+      # Checks the folder of spools. Continues without a spool after an error.
       def check_spool
         Ownership.check_parent(spool) if spool && (File.exist?(spool) || File.symlink?(spool))
       rescue SystemCallError => error
@@ -72,7 +72,7 @@ module Gyre
         self.spool = nil
       end
 
-      # Reports each refused spool once.
+      # Reports each text about a spool once.
       def report_once(text)
         report.call(text) if @reported.size < ClientOptions::REPORTS_LIMIT && @reported.add?(text)
       end
@@ -80,11 +80,11 @@ module Gyre
 
     # Default reporter; receives errors only.
     ClientOptions::REPORT = ->(text) { $stderr.write("gyre log: #{text.chomp}\n") }
-    # Largest record of servers, in bytes.
+    # Maximum bytes of a record that servers accept.
     ClientOptions::RECORD_LIMIT = (1 << 20) + 8
-    # Room for a few messages.
+    # Minimum of `memory_limit`: room for a few messages.
     ClientOptions::MEMORY_LEAST = 8192
-    # Remembered texts about refused or damaged spools.
+    # Maximum reports about refused or damaged spools.
     ClientOptions::REPORTS_LIMIT = 100
     ClientOptions::DEFAULTS = { spool: true, spool_limit: 1 << 30, memory_limit: 16 << 20, when_full: :block, stall_timeout: 10,
                                 flush_timeout: 5, exit_timeout: 5, retry_interval: (0.1..5.0), adoption_interval: 60,

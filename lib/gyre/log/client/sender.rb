@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Starts and ends a log client's thread, and moves it through forks and daemons; other threads wait
-# here. Made by Gyre::Log::Client. The thread runs a Gyre::Log::Delivery.
+# Starts and ends a log client's thread, and starts a new thread after a fork or in a daemon. Other
+# threads wait here for the thread. Made by Gyre::Log::Client. The thread runs a
+# Gyre::Log::Delivery.
 
 require "gyre/clock"
 require "gyre/log/client/delivery"
@@ -11,7 +12,7 @@ require "gyre/sync/waiters"
 module Gyre
   module Log
     class Sender
-      # Seconds between checks without a notification.
+      # Seconds after which a waiting thread checks its condition without a notification.
       RECHECK_S = 1.0
 
       def initialize(options, outbox)
@@ -38,8 +39,8 @@ module Gyre
         end
       end
 
-      # Sends all records, then ends; after the timeout or without a server, the rest stays in the
-      # spool.
+      # Makes the thread send all records and end. After the timeout, or if the server is
+      # unreachable, the remaining records stay in the spool.
       def close(timeout_s)
         @closing_at = [@closing_at, Clock.now + timeout_s].compact.min
         wake
@@ -69,7 +70,7 @@ module Gyre
         wake
       end
 
-      # Drops the oldest records if nothing else makes room.
+      # Requests to drop the oldest records if neither server nor disk takes records.
       def drop
         @delivery.standing.drop = true
         wake
@@ -79,8 +80,8 @@ module Gyre
 
       def wake = @delivery.wake
 
-      # Returns the block's first true value; false after the timeout. Raises ThreadError in a
-      # signal handler and in the sender's thread, where a report may log.
+      # Waits until the block returns a true value, and returns it; false after the timeout. Raises
+      # ThreadError in a signal handler, and in the sender's thread, whose reports may log.
       def wait(timeout_s = nil)
         raise ThreadError, "the thread of a log client cannot wait for itself" if Thread.current.equal?(@thread)
 
@@ -94,7 +95,8 @@ module Gyre
         result || false
       end
 
-      # True if the server has all records up to this number; old protocol: if they are written.
+      # True if the server has acknowledged all records up to this number or, in Analogger's
+      # protocol, if the records are sent.
       def acknowledged?(number) = @delivery.acknowledged >= number
 
       def closing? = !@closing_at.nil?
@@ -105,16 +107,17 @@ module Gyre
 
       # --- the process's end, daemons and forks: called by Gyre::Log::ProcessHooks ---
 
-      # Waits for all acknowledgements while the server is reachable. `since`: when the exit began.
+      # Waits for all acknowledgements while the server is reachable. `since` is the time of the
+      # exit.
       def flush_at_exit(since)
         number = @outbox.sequence
         left = since + @options.exit_timeout - Clock.now
         wait([left, 0].max) { acknowledged?(number) || !running? || @delivery.hopeless? }
       end
 
-      # Ends the thread and keeps all records for {#resume}, which a daemon may call.
+      # Ends the thread before Process.daemon, and keeps all records for {#resume}.
       def suspend
-        @suspended = true unless @closing_at # what is closed leaves the rest in its spool
+        @suspended = true unless @closing_at # a closed client leaves its records in the spool
         @thread&.kill&.join
       end
 
@@ -147,7 +150,8 @@ module Gyre
 
       def set_up(identity, **options) = @delivery = Delivery.new(@options, @outbox, @waiters, identity, **options) { @closing_at }
 
-      # Prepares a new thread, which sends the spool first; takes a new id if the spool was adopted.
+      # Prepares a new thread, which first sends the former spool. Uses a new client id if another
+      # process has adopted the spool.
       def set_up_again
         @former = counts
         done, path = @delivery.standing.done, @delivery.standing.spool
@@ -165,12 +169,13 @@ module Gyre
       end
     end
 
-    # Guides log clients through forks and exits: at exit each sends its records; a forked child
-    # starts empty; a daemon continues. Holds every running Gyre::Log::Sender.
+    # Lets log clients send their records at exit, start without records in a forked child, and
+    # continue in a daemon. Lists every running Gyre::Log::Sender.
     module ProcessHooks
       @senders = {}.compare_by_identity
 
-      # Prepended to Process's singleton class: fork and IO.popen("-") call _fork, daemon does not.
+      # Prepended to Process's singleton class. `fork` and IO.popen("-") call `_fork`; `daemon` does
+      # not.
       module Fork
         def _fork = super.tap { |pid| ProcessHooks.forked if pid.zero? }
 
@@ -193,13 +198,13 @@ module Gyre
           @senders.clear
         end
 
-        # Flushes all senders within the longest of their timeouts.
+        # Flushes all senders. Takes at most as long as the longest of their timeouts.
         def flush
           now = Clock.now
           @senders.keys.each { |sender| sender.flush_at_exit(now) }
         end
 
-        # Stops the threads during the block; they continue with all records.
+        # Stops the threads during the block. Afterwards they continue with all records.
         def suspended
           senders = @senders.keys.each(&:suspend)
           yield
@@ -214,7 +219,7 @@ module Gyre
 
           @installed = true
           Process.singleton_class.prepend(Fork)
-          # Keeps the threads running, as other at_exit handlers may log.
+          # Keeps the threads running, because other at_exit handlers may log.
           at_exit { flush }
         end
       end

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A log client's connection: authenticates, writes what the socket takes, reads replies. Opened by
-# Gyre::Log::Dialer in a thread, then used by Gyre::Log::Transmission. Never waits after opening.
+# A log client's connection: authenticates, writes as much as the socket takes, reads replies.
+# Opened by Gyre::Log::Dialer in a thread, then used by Gyre::Log::Transmission. Waits only while it
+# opens.
 
 require "gyre/clock"
 require "gyre/log/errors"
@@ -15,8 +16,8 @@ module Gyre
       # The server's reply to a wrong secret.
       TAKEN = "error: the client id is another client's"
 
-      # Connects and authenticates. Without `identity` it uses the old wire; `old` allows a server
-      # without acknowledgements.
+      # Connects and authenticates. If `identity` is nil, uses Analogger's protocol. `old` permits a
+      # server without acknowledgements.
       def self.open(address, identity, old: identity.nil?, adopted: false)
         deadline = Clock.now + address.connect_timeout
         transport = Gyre.connect(address.endpoint, tls: address.tls, timeout_s: address.connect_timeout)
@@ -44,7 +45,7 @@ module Gyre
 
       def to_io = @transport.to_io
 
-      # Events to wait for, under read: and write:.
+      # Returns the events to wait for, as a Hash of read: and write:.
       def wants = @transport.wants || {}
 
       def queue(bytes) = @transport.queue(bytes)

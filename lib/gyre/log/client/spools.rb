@@ -1,10 +1,11 @@
 # frozen_string_literal: true
 
-# Makes and locks spools of log clients, and finds those of ended processes. A spool is a disk queue
-# (disk_queue.rb) with the client id's secret as note. A process is alive while it holds the lock.
+# Makes and locks spools of log clients, and finds spools of ended processes. A spool is a disk
+# queue (disk_queue.rb) whose note is the client id's secret. A process lives if it has the spool's
+# lock.
 #
-# Records of a spool pass as this program's own, so this user must own folder and files, and no
-# other user may write to them (Gyre::Log::Ownership).
+# Records of a spool are sent as this program's own. This user must therefore own folder and files,
+# and no other user may write to them (Gyre::Log::Ownership).
 
 require "fileutils"
 require "gyre/log/disk_queue"
@@ -13,11 +14,11 @@ require "gyre/log/wire/identity"
 module Gyre
   module Log
     module Spools
-      # A file name has at most 255 bytes, including the client id at its end.
+      # Maximum bytes of a spool's name before the client id; a file name has at most 255 bytes.
       NAME_BYTES_LIMIT = 200
-      # Bytes of a segment: a sixteenth of the limit, within these bounds.
+      # Minimum and maximum bytes of a segment, which has a sixteenth of the spool's limit.
       SEGMENT_BYTES = ((1 << 16)..(1 << 26)).freeze
-      # Names of spools in creation, and how long that may take.
+      # Names of spools that are being created, and maximum seconds of a creation.
       UNFINISHED = /\A\.\h{32}\.\d+\z/.freeze
       MAKING_S = 60
 
@@ -26,7 +27,7 @@ module Gyre
           FileUtils.mkdir_p(folder, mode: 0o700)
           Ownership.check_parent(folder)
           path = File.join(folder, "#{name}.#{identity.client_id}")
-          # Locks under a temporary name first, so that no other process adopts the spool.
+          # Locks the spool under a temporary name, so that no other process adopts it.
           making = File.join(folder, ".#{identity.client_id}.#{Process.pid}")
           Dir.mkdir(making, 0o700)
           lock = File.open(File.join(making, "lock"), File::RDWR | File::CREAT | File::EXCL, 0o600)
@@ -40,7 +41,8 @@ module Gyre
           raise
         end
 
-        # Takes over spools of ended processes, the oldest first. The block must close each.
+        # Takes over spools of ended processes, the oldest first. Yields each spool; the block must
+        # close it.
         def each_orphan(folder, name, **options)
           return unless File.exist?(folder)
 
@@ -57,7 +59,7 @@ module Gyre
           Ownership.check_parent(File.dirname(path))
           Ownership.check_folder(path)
           lock = Ownership.open(File.join(path, "lock"))
-          # The former process may just have deleted the file.
+          # The former process may have deleted the file before it released the lock.
           mine = lock.flock(File::LOCK_EX | File::LOCK_NB) && File.exist?(lock.path) && File.identical?(lock.path, lock)
           return lock.close unless mine
           raise DiskQueue::Segment::Foreign, "#{path} has no secret of a client in its lock" unless lock.read(32).to_s.match?(/\A\h{32}\z/)
@@ -66,7 +68,7 @@ module Gyre
         rescue Errno::ENOENT, Errno::ENOTDIR, Errno::EACCES
           lock&.close
           remove_rest(path) # deleted just now
-        rescue SystemCallError, DiskQueue::Segment::Foreign => error # the others are sent even so
+        rescue SystemCallError, DiskQueue::Segment::Foreign => error # other spools are still sent
           lock&.close
           report&.call("not sent: #{error.message}")
           nil
@@ -92,14 +94,15 @@ module Gyre
           end
         end
 
-        # Removes a folder without a lock: its process was killed while deleting it.
+        # Removes a folder without a lock file, whose process was killed while it deleted the
+        # folder.
         def remove_rest(path)
           Dir.rmdir(path) && nil
         rescue SystemCallError
           nil
         end
 
-        # Removes an empty folder whose process was killed before the rename.
+        # Removes an unfinished spool, whose process was killed before the rename.
         def remove_unfinished(path)
           stat = File.lstat(path)
           FileUtils.rm_rf(path) if stat.owned? && stat.mtime < Time.now - MAKING_S

@@ -9,9 +9,9 @@ require "gyre/settings/units"
 module Gyre
   module Log
     class Transmission
-      # Batches to send before acknowledgements are read again.
+      # Maximum batches to send before acknowledgements are read again.
       BATCHES_A_TURN = 8
-      # A batch that the connection has, and its bytes on the wire.
+      # A batch that is being sent. `bytesize` is its size on the wire.
       Writing = Struct.new(:batch, :bytesize)
 
       attr_reader :sent # records sent, repeats included
@@ -35,7 +35,8 @@ module Gyre
         note_progress unless connection.acknowledges? && @backlog.any?
       end
 
-      # Reads acknowledgements; a connection's first repeats the last number without progress.
+      # Reads acknowledgements. A connection's first acknowledgement may repeat an old number; this
+      # is not progress.
       def receive
         before = @backlog.acknowledged
         number = @connection.acknowledged
@@ -43,8 +44,8 @@ module Gyre
         note_progress if @backlog.acknowledged > before
       end
 
-      # Writes what the socket takes. Returns true if more could be sent after acknowledgements are
-      # read.
+      # Writes as much as the socket takes. Returns true if the caller must read acknowledgements
+      # and call again.
       def send_batches
         BATCHES_A_TURN.times do
           @writing ||= next_writing or return false
@@ -91,7 +92,7 @@ module Gyre
         Writing.new(batch, bytes.bytesize)
       end
 
-      # Some records become too large when an Analogger replaces a Gyre server.
+      # Converts records to Analogger's frames. Drops records that are too large for a frame.
       def frames(bytes)
         frames, dropped = Outbox.frames(bytes)
         @dropped += dropped

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One file of a Gyre::Log::DiskQueue: a header, then records in wire format. Does not read their
+# One file of a Gyre::Log::DiskQueue: a header, then records in wire format. Never reads a record's
 # content.
 #
 #    0  8 bytes "GYREQUE1"     8  8 bytes name of the records' format, zeros   16  u32 CRC-32 of these 16 bytes   (all big-endian)
@@ -126,7 +126,7 @@ module Gyre
 
         def doubtful = read([@durable, HEADER_BYTES].max, @size)
 
-        # Writes the bytes to other blocks, after a failed sync.
+        # Writes the bytes again after a failed sync, to other blocks.
         def write_again(bytes)
           @file.truncate(@size - bytes.bytesize)
           @file.seek(@size - bytes.bytesize)
@@ -139,7 +139,7 @@ module Gyre
           @file.truncate(offset)
         end
 
-        # Keeps the file for inspection if bytes after the offset are unreadable.
+        # Marks the bytes after the offset as damaged. The file is then kept for inspection.
         def damaged!(offset)
           @damaged = true
           @size = offset

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Makes a message of a JSON object, for the ingest. Other lines become messages unchanged: a
-# crashing program's last words must not be lost.
+# Converts a JSON object to a message, for the ingest. Other lines become messages unchanged, so
+# that the last output of a crashing program is not lost.
 
 require "json"
 
 module Gyre
   module Log
-    # Service, severity and message come from the first listed field with a text or number; other
-    # fields follow the message as JSON.
+    # Service and severity are the first listed field that is a String or a number, the message is
+    # the first listed field. Other fields follow the message as JSON.
     module JSONLines
       BYTES_LIMIT = 1 << 20
       SERVICE = %w[service app program].freeze
@@ -18,16 +18,16 @@ module Gyre
         "trace" => "debug", "notice" => "info", "information" => "info", "warning" => "warn", "err" => "error",
         "critical" => "fatal", "crit" => "fatal", "alert" => "fatal", "emerg" => "fatal", "emergency" => "fatal", "panic" => "fatal"
       }.freeze
-      # A line with more digits in one number becomes a message unparsed.
+      # Maximum digits of a number. A line with a longer number becomes a message unchanged.
       DIGITS_LIMIT = 1000
-      # The last of several equal keys counts; newer versions of the library would warn.
+      # Uses the last of several equal keys. Newer versions of the library would otherwise warn.
       OPTIONS = { allow_duplicate_key: true }.freeze
       SOME_DIGITS = /\d{20}/.freeze
-      # Also matches an unclosed quotation mark: the search visits each byte once.
+      # Matches a string, even if it is not closed, so that the search visits each byte once.
       STRING = /"(?:[^"\\]++|\\.?)*+(?:"|\z)/m.freeze
 
       class << self
-        # Returns service, severity and message, BINARY; nil for an empty line.
+        # Returns service, severity and message as BINARY Strings; nil for an empty line.
         def parse(line)
           text = line.dup.force_encoding(Encoding::UTF_8).scrub.strip
           return if text.empty?
@@ -41,7 +41,8 @@ module Gyre
 
         private
 
-        # True if a number has too many digits: reading and writing it takes quadratic time.
+        # True if a number has too many digits. Such a number takes quadratic time to read and
+        # write.
         def long_number?(text)
           return false unless SOME_DIGITS.match?(text)
 
@@ -56,7 +57,7 @@ module Gyre
           [text(service).b, severity(severity).b, message(fields).b]
         end
 
-        # Half a surrogate pair would become invalid UTF-8.
+        # Replaces half of a surrogate pair, which is invalid UTF-8.
         def text(value) = value.to_s.scrub
 
         def take(fields, names)
@@ -82,7 +83,7 @@ module Gyre
     end
 
     # Decodes lines of JSON for Gyre::Log::Ingest#decoder. C cuts, limits and counts lines
-    # (ext/gyre/log/log_decoder.c); this class parses each with the json library.
+    # (ext/gyre/log/log_decoder.c); this class parses each line with the json library.
     class JSONDecoder
       attr_reader :messages
 

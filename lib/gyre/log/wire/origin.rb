@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The origin of messages: host and process, from a client's first frame (Gyre::Log::Address writes
-# it, Gyre::Log::Handshake reads it), or the peer's address. Bounded, without spaces. Proves
-# nothing.
+# The origin of messages: host and process as a client's first frame states them (Gyre::Log::Address
+# writes it, Gyre::Log::Handshake reads it), or the peer's address. Short, without spaces, and never
+# verified.
 
 require "socket"
 
@@ -11,14 +11,14 @@ module Gyre
     # `pid` may be nil.
     Origin = Struct.new(:host, :pid) do
       class << self
-        # Words of a client's first frame. `pid` is nil for messages of another process.
+        # Returns words for a client's first frame. `pid` is nil for messages of another process.
         def words(pid)
           host = Socket.gethostname.b.gsub(/[^\w.:-]/n, "_")[0, self::HOST_BYTES]
           host = "localhost" if host.empty?
           "host=#{host}#{" pid=#{pid}" if pid}"
         end
 
-        # Returns the sent origin; `seen` without one.
+        # Returns the origin that `words` state, or `seen` if they state none.
         def claimed(words, seen)
           host = words[self::HOST, 1] or return seen
           new(host, words[self::PID, 1]&.to_i)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Records of acknowledged logging, the same on the wire and in disk queues. Used by
+# The format of records in the acknowledged protocol, on the wire and in disk queues. Used by
 # ext/gyre/log/log_record.c, and for comparison by test/oracle/log/records.rb.
 #
 #    0 u32 length: the bytes from offset 8 on        4 u32 CRC-32 of those bytes        (all big-endian)
@@ -12,7 +12,7 @@ module Gyre
   module Log
     module Records
       HEADER_BYTES = 8
-      # Least length, with empty service, severity and message.
+      # Minimum length: service, severity and message are empty.
       BODY_BYTES_LEAST = 18
       BYTES_LIMIT = 1 << 20
     end
