@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Owner and mode of a log file: as configured, else as its predecessor's. Made by Output.open;
-# Output::File, Journal and Rotation::Packing make files with it.
+# Owner and mode of a log file: the configured values, or its predecessor's. Made by Output.open.
+# Output::File, Journal and Rotation::Packing create files with it.
 
 require "etc"
 
@@ -10,13 +10,13 @@ module Gyre
     module Output
       # A new file is private until it has the right owner and group.
       class Access
-        # Mode of files for the server only.
+        # Mode of files that only the server's user may access.
         PRIVATE = 0o600
         NEW = ::File::CREAT | ::File::EXCL
         GROUP = 0o070
 
         class << self
-          # Takes "user", "user:group" or ":group", as names or numbers; returns ids, nil for a
+          # Takes "user", "user:group" or ":group", as names or numbers. Returns both ids; nil for a
           # missing part.
           def owner(owner)
             user, group = owner.to_s.split(":", 2)
@@ -38,8 +38,8 @@ module Gyre
             raise ArgumentError, "the folder #{folder} is not there: make it first" unless ::File.directory?(folder)
           end
 
-          # Opens a private file, such as a journal. Follows no symlinks: another user with access
-          # to the folder could point them at any file.
+          # Opens a private file, such as a journal. Follows no symlinks, because another user with
+          # access to the folder could point a symlink at any file.
           def private_file(path, flags)
             ::File.open(path, flags | ::File::CREAT | ::File::BINARY | ::File::NOFOLLOW, PRIVATE).tap do |io|
               stat = io.stat
@@ -47,16 +47,16 @@ module Gyre
             end
           end
 
-          # Replaces a file left by a killed server, or a symlink.
+          # Creates a private file. Replaces a symlink, or a file that a killed server has left.
           def new_private_file(path, flags)
             ::File.unlink(path) if ::File.symlink?(path) || ::File.exist?(path)
             private_file(path, flags | ::File::EXCL)
           end
 
-          # Copies owner, group and mode of another file; on failure the mode stays private.
+          # Copies owner, group and mode of another file. See {give} for failures.
           def like(io, stat) = give(io, stat.uid, stat.gid, stat.mode & 0o7777)
 
-          # Returns true if owner and group are set.
+          # Returns true if owner and group are set. Without the group, omits its permissions.
           def give(io, uid, gid, mode)
             given = chown(io, uid, gid) || chown(io, nil, gid)
             given ||= io.stat.gid == gid
@@ -86,8 +86,8 @@ module Gyre
           @uid, @gid = Access.owner(owner) if owner
         end
 
-        # Opens or makes a log file for appending; a new one copies unconfigured values from
-        # `predecessor`. Returns the file and whether it is new. Raises SystemCallError.
+        # Opens or creates a log file for appending. A new file takes values that are not configured
+        # from `predecessor`. Returns the file and whether it is new. Raises SystemCallError.
         def open(path, predecessor)
           io, fresh = open_or_make(path)
           fresh ? set_up(io, predecessor) : adjust(io)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Methods of outputs without a journal: written lines count as stored.
+# Default methods of outputs. If an output has no journal, written lines count as stored.
 
 require "gyre/errors"
 require "gyre/log/output/retry"
@@ -33,7 +33,7 @@ module Gyre
 
         def status = { trouble: trouble, spilled: 0 }
 
-        # Called before the server ends: stored batches may stay unwritten.
+        # Called before the server ends. An output may leave stored batches unwritten.
         def rest(_timeout_s); end
 
         def resume; end

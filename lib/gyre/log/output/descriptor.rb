@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# An output without a length: a standard stream, pipe, terminal or device. Made by Output.open.
-# Other processes may share the descriptor, so it stays blocking: a thread of Gyre::Offload writes.
-# Cannot sync: written bytes count as durable.
+# An output to a standard stream, pipe, terminal or device. Made by Output.open. The descriptor
+# stays blocking, because other processes may share it; a thread of Gyre::Offload writes. Never
+# syncs: written bytes count as durable.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/writing"
@@ -14,10 +14,10 @@ module Gyre
       class Descriptor
         include Defaults
 
-        # Bytes of one write call, so that slow readers show progress.
+        # Maximum bytes of a write call, so that slow readers show progress.
         PIECE_BYTES = 256 * 1024
 
-        # Closes `io` with the output only if `owned`.
+        # {#close} closes `io` only if `owned` is true.
         def initialize(io, name:, owned: false, **options)
           super(name, **options)
           @io = io
@@ -25,8 +25,8 @@ module Gyre
           @owned = owned
         end
 
-        # Opens a named pipe also for reading, so that it waits for its first reader and survives
-        # its last.
+        # Opens a named pipe for reading, too, so that a write waits for the first reader and does
+        # not fail after the last.
         def self.open(path, **options)
           flags = ::File.ftype(path) == "fifo" ? ::File::RDWR : ::File::WRONLY | ::File::APPEND | ::File::NOCTTY
           new(::File.open(path, flags | ::File::BINARY), name: path, owned: true, **options)

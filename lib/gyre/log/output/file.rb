@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Writes to a log file, with a journal for acknowledged records (journal.rb), and with rotation by
-# itself or by logrotate (HUP, copytruncate). Made by Output.open, used by one task at a time.
-# Appends only; never blocks the loop for a sync.
+# Writes to a log file, with a journal for acknowledged records (journal.rb). The file is rotated by
+# this class or by logrotate (HUP, copytruncate). Made by Output.open, used by one task at a time.
+# Only appends; never blocks the loop for a sync.
 #
 #             ┌── write ──► written ──┐
 #   durable ──┤                       ├── sync ──► durable          a failed sync writes it once more
@@ -31,23 +31,22 @@ module Gyre
 
         # Seconds to wait for another process to release the file.
         LOCK_PATIENCE_S = 10
-        # Attempts to open the file while other programs rename it.
+        # Maximum attempts to open the file while other programs rename it.
         OPENINGS_LIMIT = 10
-        # Limit of bytes written and not synced. After a failed sync they are
-        # read and written again.
+        # Maximum unsynced bytes. After a failed sync, these bytes are read and written again.
         UNSYNCED_BYTES_LIMIT = 256 * 1024 * 1024
 
-        # An unsynced batch with its journal entry; `astray`: written to another file; `torn`:
-        # incomplete.
+        # An unsynced batch with its journal entry. `astray` means that it is not at the entry's
+        # offset, `torn` that it is incomplete.
         Commit = Struct.new(:entry, :data, :astray, :torn)
 
-        # Temporary errors: opens the file later; until then the clients' numbers are unknown.
+        # Temporary errors: the file is opened later. Until then, the clients' numbers are unknown.
         PASSING = [Errno::ENOSPC, Errno::EDQUOT, Errno::EFBIG, Errno::EIO, Errno::EROFS, Errno::ESTALE, Errno::ETIMEDOUT].freeze
 
         attr_reader :path
 
-        # Opens, recovers and locks the file. Raises ArgumentError if another process writes to it,
-        # SystemCallError for a permanent error.
+        # Opens, recovers and locks the file. Raises ArgumentError if another process writes to the
+        # file, SystemCallError for a permanent error.
         def initialize(path, rotation: nil, clock: Time.method(:now), access: Access.new, lock_patience_s: LOCK_PATIENCE_S, **options)
           super(path, **options)
           @path, @rotation, @clock, @access = path, rotation, clock, access
@@ -61,7 +60,7 @@ module Gyre
           @retries.until_success("open it", SystemCallError, ArgumentError) { open_and_recover } unless @open
         end
 
-        # With clients this is a commit, which counts as stored after {#sync}.
+        # If there are clients, writes a commit, whose records count as stored after {#sync}.
         def write(data, clients = nil)
           prepare
           sync if @commit && !@commit.torn
@@ -82,11 +81,12 @@ module Gyre
 
           commit, @commit = @commit, nil
           @journal.settle(true)
-          # Another program changed the file: the entry's offset is wrong.
+          # The entry's offset is wrong if another program changed the file.
           @journal.compact(seconds) if commit.astray || @journal.large?
         end
 
-        # Syncs the file and opens its name again; on failure returns false and keeps the open file.
+        # Syncs the file and opens its path again. On failure, keeps the open file and returns
+        # false.
         def reopen
           return unless @open
 
@@ -97,8 +97,9 @@ module Gyre
           @file.same?
         end
 
-        # Reopens during a write without disk space and moves the batch to the new file: a removed
-        # log frees its space only when closed. Called by another task than the writer.
+        # Makes a write that lacks disk space reopen the path and move its batch to the new file,
+        # because a removed file frees its space only when it is closed. Not called by the writer's
+        # task.
         def reopen_soon
           @reopen_soon = true if @open && (@retries.trouble || !@file.same?)
         end
@@ -122,7 +123,7 @@ module Gyre
 
         private
 
-        # Marks the file as open at the very end, as other tasks check meanwhile.
+        # Marks the file as open at the end only, because other tasks check the mark meanwhile.
         def open_and_recover
           @retries.without_retrying { open_both }
           @rotation&.clean
@@ -135,7 +136,7 @@ module Gyre
 
         def close_both = [@journal, @file].each { |each| each&.close }
 
-        # Locks the journal first: without its lock no process may touch its last entry's file.
+        # Locks the journal first. Only its owner may change the file of the journal's last entry.
         def open_both
           tries ||= 0
           @journal ||= Journal.new("#{@path}.journal", @retries, @lock)
@@ -168,7 +169,7 @@ module Gyre
           @file.recount
         end
 
-        # Handles changes by other programs since the last write.
+        # Handles changes that other programs have made since the last write.
         def follow_changes
           @file.kept = false
           if @file.replaced?
@@ -178,11 +179,11 @@ module Gyre
             @retries.report("was deleted, and is created again")
             reopen
           end
-          # Compacts first: the journal's last entry would describe removed bytes.
+          # Compacts the journal, because its last entry may describe removed bytes.
           @journal.compact(seconds) if @file.cut_by_others && @journal.used?
         end
 
-        # Returns true if the file of that name has all bytes.
+        # Writes a batch. Returns true if the file at the path has all its bytes.
         def deliver(data, clients)
           @file.begin
           clients.nil? || clients.empty? ? append(data) : commit(data, clients)
@@ -205,7 +206,7 @@ module Gyre
           true
         end
 
-        # Logrotate may have compressed the renamed file without the batch's end.
+        # False if the file was renamed: logrotate may have compressed it without the batch's end.
         def put(data)
           @file.append(data) { return false if @reopen_soon }
           return true if @file.kept || @file.same?
@@ -214,7 +215,8 @@ module Gyre
           !@reopen_soon && !@file.replaced? && !@file.deleted?
         end
 
-        # Removes a partly written batch. Compacts, as the next entry would confirm the batch's own.
+        # Removes a partly written batch. Compacts the journal, because the next entry would confirm
+        # the batch's entry.
         def start_over(bytes)
           @reopen_soon = false
           @file.take_back(bytes)
@@ -230,7 +232,7 @@ module Gyre
           @retries.report("cannot be opened again, the old file is kept: #{error.message}")
         end
 
-        # Continues in the old file after a failure.
+        # Rotates the file. After a failure, continues with the old file.
         def rotate
           sync
           @journal.compact(seconds) if @journal.used?

@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# Records the acknowledged clients of a log file in `<logfile>.journal`. Written by Output::File,
-# read by Recovery. An entry (journal/entry.rb draws it) precedes each batch with acknowledged
-# records:
+# Keeps the sequence numbers of a log file's acknowledged clients in `<logfile>.journal`. Written by
+# Output::File, read by Recovery. Each batch with acknowledged records has an entry (drawn in
+# journal/entry.rb), which is written first:
 #
 #   1 entry: where the batch goes, its CRC, the clients' sequence numbers ── fsync of the journal
 #   2 the batch is written to the log file
 #   3 fsync of the log file                                     4 "ack" goes to the clients
 #
-# After a crash the last entry shows whether its batch is complete; an incomplete one is cut off,
-# and its clients send it again. Batches of earlier entries are durable. A new file with one
-# snapshot replaces the journal when it is large, at rotation, reopening and start. An empty journal
-# holds the lock of the log file's only writer (output/lock.rb).
+# After a crash, the last entry shows whether its batch is complete. An incomplete batch is cut off,
+# and its clients send it again. Batches of earlier entries are durable. A new file with a snapshot
+# replaces the journal if it is large, and at rotation, reopening and start. Even an empty journal
+# is needed for the lock of the log file's writer (output/lock.rb).
 
 require "gyre/log/output/journal/entry"
 require "gyre/log/output/access"
@@ -25,7 +25,7 @@ module Gyre
       # Seconds after which an absent client is forgotten.
       FORGET_AFTER_S = 30 * 24 * 3600
       CLIENTS_LIMIT = 1_000_000
-      # Least size to compact; the snapshot must be under a quarter of it.
+      # Minimum bytes to compact a journal; it must also be four times as large as its snapshot.
       COMPACT_BYTES = 1024 * 1024
 
       attr_reader :path
@@ -57,8 +57,8 @@ module Gyre
         count(batch) if durable && batch
       end
 
-      # Writes and syncs an entry. Yields before each attempt; the block may throw, and {#compact}
-      # repairs.
+      # Writes and syncs an entry. Yields before each attempt. The block may give up by `return`;
+      # {#compact} then removes a partial entry.
       def append(batch, &trying)
         compact(batch.time) if !@ready || @io.stat.nlink.zero? # the file was deleted
         bytes = Entry.encode(batch)
@@ -86,8 +86,8 @@ module Gyre
 
       private
 
-      # Locks the file at the path, which a former server may have replaced. Returns nil if no
-      # journal can be made.
+      # Opens and locks the journal, again if a former server replaced it meanwhile. Returns nil if
+      # no journal can be created.
       def open_locked
         loop do
           io = Output::Access.private_file(@path, ::File::RDWR | ::File::APPEND)
@@ -112,7 +112,7 @@ module Gyre
         keep(rest) unless rest.empty? || Entry.torn?(rest)
       end
 
-      # Counts the previous batch, which became durable before the next entry.
+      # Copies damaged bytes at the journal's end to a file of their own, and reports them.
       def keep(damaged)
         path = "#{@path}.damaged"
         Output::Access.new_private_file(path, ::File::WRONLY).tap { |file| file.write(damaged) }.close
@@ -120,7 +120,7 @@ module Gyre
         @torn_bytes = 0
       end
 
-      # Rewrites all entries after a failed sync, as the disk's content is unknown then.
+      # Counts the previous batch, which became durable before this entry was written.
       def take(entry)
         settle(true)
         entry.is_a?(Batch) ? @open_batch = entry : @clients.merge!(entry.clients)
@@ -136,7 +136,8 @@ module Gyre
         @retries.report("more than #{CLIENTS_LIMIT} acknowledged clients: those unseen for longest are forgotten")
       end
 
-      # Syncs. After a failure replaces all entries by a snapshot and `entry`, the open batch's.
+      # Syncs the journal. A failure makes the disk's content unknown: replaces all entries by a
+      # snapshot and the open batch's `entry`.
       def sync(entry)
         doubtful = false
         @retries.until_success("sync #{@path}") do

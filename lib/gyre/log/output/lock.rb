@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# Locks a log file for one writer: flock(2) on the file and on its journal, which keeps its name
-# when another program renames the file. Used by Output::File and Journal.
+# Locks a log file for one writer by flock(2) on the file and its journal. The journal keeps its
+# name when another program renames the file. Used by Output::File and Journal.
 
 require "gyre/clock"
 
 module Gyre
   module Log
     module Output
-      # The kernel releases it with its descriptors, even in a crash.
+      # The kernel releases the lock when its files are closed, even by a crash.
       class Lock
         RETRY_S = 0.05
 
-        # `patience_s` is the time for another process to release the lock.
+        # `patience_s` is the time to wait for another process to release the lock.
         def initialize(name, retries, patience_s)
           @name = name
           @retries = retries

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Connects to another server for Output::Socket and Output::Redis; never gives up, with growing
-# pauses.
+# Connects to another server for Output::Socket and Output::Redis. Retries with growing pauses and
+# never gives up.
 
 require "gyre/log/output/retry"
 require "gyre/net"
@@ -12,7 +12,7 @@ module Gyre
       class ReconnectingSocket
         ERRORS = [SystemCallError, IOError, SocketError, Gyre::TimeoutError].freeze
         CONNECT_TIMEOUT_S = 10
-        # Bytes of a batch copied at once.
+        # Maximum bytes of a batch that are copied at once.
         PIECE_BYTES = 256 * 1024
 
         def initialize(retries, endpoint)
@@ -20,8 +20,8 @@ module Gyre
           @endpoint = endpoint
         end
 
-        # Runs the block with a connection, again after a lost one. Returns its value. `errors`
-        # extend ERRORS.
+        # Yields a connection, and yields again after a lost connection. Returns the block's value.
+        # `errors` cause a retry like ERRORS.
         def use(doing, *errors)
           @retries.until_success(doing, *ERRORS, *errors) do
             whole = false
@@ -49,7 +49,7 @@ module Gyre
 
         private
 
-        # For subclasses, with each new transport; ERRORS raised there cause a retry.
+        # Called with each new transport, for subclasses. ERRORS in this method cause a retry.
         def greet(_transport); end
       end
     end

@@ -9,9 +9,9 @@
 #   longer than the batch, CRC wrong             changed by others  left alone; they do not count
 #   not to be found                              gone               they do not count
 #
-# The file is found by the entry's dev and ino, under the log's name or a renamed one beside it, or
-# else by its bytes (a restored copy). Syncs the file and drops its pages first: after a failed sync
-# and a kill, pages may differ from the disk.
+# The file is found by the entry's dev and ino, under the log's name or another name in its folder.
+# A restored copy is recognized by its bytes. Recovery first syncs the file and drops its pages,
+# because after a failed sync and a kill, pages may differ from the disk.
 require "gyre/log/output/journal"
 require "gyre/settings/units"
 require "zlib"
@@ -92,7 +92,7 @@ module Gyre
         retries.report("a commit was cut off: its #{rest} taken away, its clients send them again")
       end
 
-      # Ends a torn line, which also occurs without a journal.
+      # Ends a torn line, which may also occur if there is no journal.
       def end_line(path)
         ::File.open(path, "r+b") do |io|
           next if io.size.zero?

@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# Writes to a Redis Stream, to which several servers add and which consumers read in groups. Made by
-# Output.open; its sink makes the XADD commands (Ingest, format :redis).
+# Writes to a Redis Stream. Several servers may add to a stream, and groups of consumers read it.
+# Made by Output.open. The output's sink makes the XADD commands (Ingest, format :redis).
 #
 #   MULTI
 #     XADD stream * …                        each line of the batch
 #     XTRIM stream MAXLEN ~ n                if max_length is set
-#     HSET {stream}:clients id "seq time" …  what the acknowledged clients have stored with it
-#     SET {stream}:writer:<ours> n EX …      which of our batches this was
+#     HSET {stream}:clients id "seq time" …  acknowledged clients' sequence numbers
+#     SET {stream}:writer:<ours> n EX …      the batch's number at this server
 #   EXEC
 #
-# Redis stores a batch, its clients' numbers and its own number together or not at all; the number
-# shows whether a batch arrived whose connection broke. Acknowledgements survive a crash of Redis'
-# machine only with `appendonly yes` and `appendfsync always`.
+# Redis executes either all or none of these commands. After a broken connection, the batch's number
+# shows whether the batch arrived. Acknowledgements survive a crash of Redis' machine only with
+# `appendonly yes` and `appendfsync always`.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/redis_connection"
@@ -26,7 +26,7 @@ module Gyre
 
         STREAM = "gyre"
         WRITER_KEPT_S = 24 * 3600
-        # Absent clients are forgotten as in a journal.
+        # Seconds after which an absent client is forgotten, as in a journal.
         FORGET_AFTER_S = 30 * 24 * 3600
         FORGOTTEN_EVERY_S = 24 * 3600
 
@@ -64,7 +64,7 @@ module Gyre
 
         def close = @connection.close
 
-        # Returns 0 for an unknown client. Raises Unavailable until the hash is read.
+        # Returns 0 for an unknown client. Raises Unavailable until the clients are read.
         def stored_by(client_id)
           raise Unavailable, "#{@name}: its clients have not been read yet" unless @stored
 
@@ -81,7 +81,7 @@ module Gyre
             Resp.command("ECHO", "end of #{number}")
         end
 
-        # Checks types first, as a failed command inside EXEC does not stop the others.
+        # Checks the keys' types, because a failed command inside EXEC does not stop the others.
         def check_types(redis)
           types = redis.call(["TYPE", @key], ["TYPE", @clients_key])
           return if %w[stream none].include?(types[0]) && %w[hash none].include?(types[1])
@@ -89,8 +89,8 @@ module Gyre
           raise RedisConnection::Refused, "#{@key} is a #{types[0]} and #{@clients_key} a #{types[1]}, not a stream and a hash"
         end
 
-        # Reads replies up to ECHO's; a successful EXEC returns an Array. Otherwise the batch is
-        # sent again under another number. Returns nil on success.
+        # Reads replies up to ECHO's. Returns nil if EXEC has succeeded with an Array, otherwise the
+        # error. After an error, the batch is sent again under another number.
         def failure_in(redis, number)
           failure = done = nil
           until (reply = redis.read) == "end of #{number}"
@@ -101,14 +101,14 @@ module Gyre
           failure ? failure.message : (done ? nil : "the transaction was not executed")
         end
 
-        # Returns the command that stores sequence numbers, as id => "sequence number, time"; empty
-        # without clients.
+        # Returns the command that stores each client's sequence number and time; empty if there are
+        # no clients.
         def numbers(clients)
           time = @clock.call.to_i
           clients.empty? ? "" : Resp.command("HSET", @clients_key, *clients.flat_map { |id, seq| [id, "#{seq} #{time}"] })
         end
 
-        # Sometimes forgets old clients.
+        # Notes stored numbers, and forgets old clients once a day.
         def remember(clients)
           @stored.update(clients)
           now = @clock.call.to_i

@@ -25,10 +25,10 @@ module Gyre
           super(retries, @database.endpoint)
         end
 
-        # Retries after a lost connection or a Failure.
+        # Sends requests and returns their replies. Retries after a lost connection or a Failure.
         def ask(doing, *requests) = use(doing) { |session| session.call(*requests) }
 
-        # Yields an object with `call`, `write`, `read`; retries after a lost connection or Refused.
+        # Yields itself for `call`, `write` and `read`. Retries after a lost connection or Refused.
         def use(doing) = super(doing, Refused, Resp::Malformed) { yield self }
 
         # Within {#use}.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Parses and checks addresses of remote outputs, for Output and the configuration. Connects to
-# nothing, and shows no password.
+# Parses and checks addresses of remote outputs, for Output and the configuration. Never connects,
+# and shows no password.
 
 require "gyre/net/endpoint"
 
@@ -9,15 +9,16 @@ module Gyre
   module Log
     module Output
       module Remote
-        # An address or the name of a standard stream; other texts are paths.
+        # Matches an address or the name of a standard stream. Other texts are paths.
         ELSEWHERE = %r{\A(?:-|STD(?:OUT|ERR)|[a-z][a-z0-9+]*://.*)?\z}i.freeze
-        # Types of outputs by the schemes of their addresses.
+        # Maps schemes of addresses to types of outputs.
         TYPES = { "tcp" => "socket", "unix" => "socket", "redis" => "redis", "redis+unix" => "redis" }.freeze
         REDIS_PORT = 6379
         REDIS = %r{\A(?<scheme>redis|redis\+unix|unix)://
                    (?:(?:(?<user>[^:@/]*):)?(?<password>[^@/]*)@)?
                    (?:\[(?<v6>[^\]]+)\]|(?<host>[^:/?]*))(?::(?<port>\d+))?(?<path>/[^?]*)?(?:\?db=(?<db>\d+))?\z}x.freeze
-        # A Redis server: its endpoint, database number as text, and optional user and password.
+        # A Redis server. `number` is the database's number as text; `login` has user and password,
+        # if given.
         Database = Struct.new(:endpoint, :number, :login)
 
         module_function

@@ -13,7 +13,7 @@ module Gyre
         Opening = Struct.new(:count)
         class Malformed < StandardError; end
 
-        # Largest reply: EXEC's or HGETALL's.
+        # Maximum bytes or elements of a reply, such as EXEC's or HGETALL's.
         LENGTH_LIMIT = 1 << 30
 
         module_function

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Repeats a failed system call of an output until it works, with growing pauses; reports the first
+# Repeats a failed operation of an output with growing pauses until it works. Reports the first
 # failure and the recovery. Drops nothing: the server reads less while bytes wait.
 
 require "gyre/clock"
@@ -17,7 +17,7 @@ module Gyre
 
         attr_reader :trouble # what fails now, for the status
 
-        # `meanwhile` tells where the bytes are kept until then.
+        # `meanwhile` is the report's text about the bytes that wait.
         def initialize(name, report: nil, longest_pause_s: LONGEST_PAUSE_S, meanwhile: KEPT)
           @name = name
           @report = report
@@ -28,7 +28,7 @@ module Gyre
           @once = false
         end
 
-        # During the block, errors are raised at once.
+        # Raises errors at once during the block.
         def without_retrying
           @once = true
           yield
@@ -36,8 +36,8 @@ module Gyre
           @once = false
         end
 
-        # Repeats the block while it raises these errors; of nested blocks, the outermost reports
-        # the recovery.
+        # Repeats the block while it raises one of `errors`. If blocks are nested, the outermost
+        # block reports the recovery.
         def until_success(doing, *errors, meanwhile: @meanwhile)
           errors = [SystemCallError] if errors.empty?
           backoff = Backoff.new(FIRST_PAUSE_S, @longest_pause_s)

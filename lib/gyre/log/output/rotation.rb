@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Rotates one log file: decides when, names older parts, compresses them, limits their number.
+# Rotates one log file: decides when, renames older parts, compresses them, limits their number.
 # Called between two batches by Output::File, which syncs before {#move}. Never changes a line.
 #
 #   log ──► log.1 ──► log.1.gz     older ones move up first, log.2.gz ──► log.3.gz, from the last one down
 #
-# Each step is one rename or unlink and keeps every byte under some name: after a kill, the next
-# rotation goes on. A packed file is written as *.part, synced and renamed; then the plain file
-# goes.
+# Each step is one rename or unlink and keeps a name for every byte, so that the next rotation can
+# continue after a kill. A compressed file is written as *.part, synced and renamed. Then the plain
+# file is removed.
 
 require "gyre/task"
 require "gyre/log/output/access"
@@ -20,7 +20,7 @@ module Gyre
     class Rotation
       POSTPONED_S = 60
 
-      # Returns nil without settings. Raises ArgumentError.
+      # Returns nil if there are no settings. Raises ArgumentError.
       def self.from(settings, path, report: nil) = settings && new(path, Policy.parse(settings), report: report)
 
       def initialize(path, settings, report: nil)
@@ -30,27 +30,28 @@ module Gyre
         @rest = true
       end
 
-      # True if `bytes` more require a rotation first.
+      # True if the file must be rotated before `bytes` are added.
       def due?(stat, bytes, time)
         return false if stat.size.zero? || @packing || (@postponed_until && Clock.now < @postponed_until)
 
-        # By age if the last line is of an earlier period, in local time; weeks begin on Monday.
+        # A file is too old if its last line is from an earlier period in local time. Weeks begin on
+        # Monday.
         (@settings.size && stat.size + bytes > @settings.size) || (@settings.every && period(stat.mtime) != period(time))
       end
 
-      # May be repeated after an error.
+      # Renames the log file. May be repeated after an error.
       def move
         rename(@path, free_number) if ::File.exist?(@path)
       end
 
-      # Removes old parts, and packs in another task.
+      # Removes old parts, and compresses the others in another task.
       def finish
         @trouble = nil
         prune
         pack_later
       end
 
-      # Packs plain parts of a killed process, once after the start.
+      # Compresses parts that a killed process left; once after the start.
       def pack_rest
         pack_later if @rest
       end
@@ -69,7 +70,7 @@ module Gyre
 
       # Excludes logrotate's dates (log.20261121).
       NUMBERED = /\.(\d{1,5})(?:\.gz)?\z/.freeze
-      # 1970 began on a Thursday.
+      # Seconds from a Monday to the beginning of 1970, a Thursday.
       SINCE_MONDAY_S = 3 * 86_400
 
       def parts
@@ -80,7 +81,8 @@ module Gyre
 
       def numbered = parts.grep(NUMBERED).group_by { |path| path[NUMBERED, 1].to_i }
 
-      # Renames parts upwards until number 1 is free; stops at a gap left by a crash.
+      # Increases the numbers of parts until number 1 is free. Stops at a gap, which a crash may
+      # leave.
       def free_number
         present = numbered
         last = (1..).find { |number| !present.key?(number) } - 1
@@ -96,7 +98,7 @@ module Gyre
         numbered.each { |number, paths| paths.each { |path| remove(path) } if number > @settings.keep }
       end
 
-      # Packs in another task; without a task, at once.
+      # Compresses in another task, or at once if there is no current task.
       def pack_later
         @rest = false
         return if @packing || !@settings.compress
@@ -121,7 +123,6 @@ module Gyre
 
       def report(message) = @report&.call("#{@path}: #{message}")
 
-      # Only these two methods change the folder.
       def rename(from, to) = ::File.rename(from, to)
 
       def remove(path)
@@ -130,16 +131,17 @@ module Gyre
         nil # another process was faster
       end
 
-      # Compresses a finished file with gzip. Rotation runs it in a thread of Gyre::Offload. Removes
-      # the plain file only after the packed one is durable.
+      # Compresses a part with gzip. Rotation runs it in a thread of Gyre::Offload. Removes the
+      # plain file only after the compressed file is durable.
       module Packing
         SUFFIX = ".gz"
-        # Bytes per call without the GVL, which returns late to a busy loop.
+        # Bytes compressed per call without the GVL. A busy loop returns the GVL late, so calls are
+        # long.
         PIECE_BYTES = 4 * 1024 * 1024
 
         module_function
 
-        # Keeps the file unchanged on SystemCallError or Zlib::Error.
+        # If it raises SystemCallError or Zlib::Error, the plain file is unchanged.
         def pack(path)
           part = "#{path}#{SUFFIX}.part"
           writer = Output::Access.new_private_file(part, ::File::RDWR)
@@ -175,7 +177,7 @@ module Gyre
       compressions = { "gzip" => :gzip, "true" => :gzip, "none" => false, "false" => false }.freeze
       compress = type.new("NAME", "gzip or none", unit: :words) { |value| compressions[value.to_s.downcase] }
 
-      # `size` in bytes, `every` in seconds; at least one is required.
+      # `size` is in bytes, `every` in seconds. At least one of them is required.
       Policy = Struct.new(:size, :every, :keep, :compress, keyword_init: true) { def self.parse(settings) = new(**self::SETTINGS.complete(settings)) }
 
       Policy::SETTINGS = Gyre::Settings.new({ nil => [

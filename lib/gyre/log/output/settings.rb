@@ -28,8 +28,8 @@ module Gyre
         value
       end
 
-      # A mode in octal. YAML reads 0640 as octal and 640 as decimal; each usable mode is clear in
-      # either.
+      # A file mode in octal. YAML reads 0640 as octal and 640 as decimal; no usable mode is
+      # ambiguous.
       mode = type.new("MODE", "a file mode in octal that lets the server write, such as 0640") do |value|
         next value if value.is_a?(Integer) && value.between?(0o600, 0o777)
 
@@ -81,7 +81,7 @@ module Gyre
           ["", "-"].include?(target) ? "STDOUT" : target
         end
 
-        # A file is on disk: a spill gains nothing and would allow duplicate lines.
+        # Refuses a spill for a file, which is on disk already; a spill would allow duplicate lines.
         def check_spill(settings, faults)
           if settings[:when_full] != "spill"
             faults.add("spill", "counts with when_full: spill only") if settings[:spill]
@@ -94,7 +94,7 @@ module Gyre
 
         private
 
-        # True also for a missing file.
+        # True for a file, even if it does not exist yet.
         def file_at?(settings)
           target = target(settings)
           type(settings) == "file" && (!::File.exist?(target) || ::File.file?(target))

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Writes plain lines to another program over TCP or a Unix socket. Made by Output.open. A batch is
-# done when the peer's kernel has acknowledged all bytes (on Linux); else the whole batch is sent
-# again, so lines may arrive twice. Cannot sync.
+# Writes plain lines to another program over TCP or a Unix socket. Made by Output.open. On Linux, a
+# batch is complete when the peer's kernel has acknowledged all bytes. After a lost connection, the
+# whole batch is sent again, so lines may arrive twice. Never syncs.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/reconnecting_socket"
@@ -15,11 +15,11 @@ module Gyre
       class Socket
         include Defaults
 
-        # SIOCOUTQ of linux/sockios.h: unacknowledged bytes in the send queue.
+        # SIOCOUTQ of linux/sockios.h returns the unacknowledged bytes in the send queue.
         SIOCOUTQ = 0x5411
-        # Pauses between two checks of the queue, from the first to the longest.
+        # Seconds of the first and the longest pause between two checks of the queue.
         LOOKS_S = (0.0005..0.05).freeze
-        # Pieces of 4 KB from the peer that each check discards.
+        # Maximum pieces of 4 KB from the peer that each check discards.
         READS = 16
 
         def initialize(address, **options)
@@ -42,7 +42,8 @@ module Gyre
 
         private
 
-        # True if the peer has closed. Discards only a few of its bytes, which may be endless.
+        # True if the peer has closed the connection. Discards received bytes, which may be endless,
+        # up to a limit.
         def ended?(transport)
           READS.times do
             bytes = transport.read_available(4096)

@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
-# A synced disk queue (disk_queue.rb) of batches that an output has not taken. Output::Spilling
-# appends and drains; after a crash or stop, the next start drains the rest.
+# A disk queue (disk_queue.rb) of batches that an output has not taken. Output::Spilling appends,
+# syncs and drains it. After a crash or a stop, the next start drains the rest.
 #
 #   record: sequence number: how many clients │ time, names: none │ clients (id 16 bytes, u64 sequence number) │ lines
 #
-# Drained lines pass as this server's own, so this user must own folder and files (Ownership).
+# Drained lines are written as this server's own. This user must therefore own folder and files
+# (Ownership).
 
 require "gyre/log/disk_queue"
 require "gyre/log/ingest"
@@ -21,7 +22,7 @@ module Gyre
         LOCK_PATIENCE_S = 10
         RECORD_BYTES_LIMIT = 0xffff_ffff
         CLIENT_BYTES = 24
-        # Never refuses a large batch.
+        # The disk queue has no limit, so that it takes even a large batch.
         UNLIMITED = 1 << 62
 
         def initialize(folder, format:, limit:, report: nil, lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Retry::LONGEST_PAUSE_S)
@@ -66,7 +67,7 @@ module Gyre
           end
         end
 
-        # Makes all appended batches durable; writes them once more after a failed sync.
+        # Makes all appended batches durable. Writes them again after a failed sync.
         def sync
           segment = @queue.last
           return if segment.nil? || segment.synced?
@@ -94,8 +95,8 @@ module Gyre
           [lines, clients, mark]
         end
 
-        # Marks batches up to `mark` as drained, without a sync: a power failure may drain them
-        # twice.
+        # Marks batches up to `mark` as drained. Does not sync; after a power failure they may be
+        # drained twice.
         def drained(mark)
           @queue.acknowledge(mark)
           tidy
@@ -115,7 +116,7 @@ module Gyre
           lock&.close unless taken
         end
 
-        # Another server may make it meanwhile.
+        # Creates the folder, unless another server does meanwhile.
         def make(folder)
           Dir.mkdir(folder, 0o700)
           Disk.sync_folder(folder)
@@ -123,7 +124,7 @@ module Gyre
           nil
         end
 
-        # After a failed sync and a kill, the page cache may hold bytes that the disk has not.
+        # After a failed sync and a kill, the page cache may have bytes that are not on disk.
         def forget_pages(folder) = Dir.glob("*.records", base: folder) { |name| Disk.forget_pages(::File.join(folder, name)) }
 
         def recover
@@ -156,7 +157,7 @@ module Gyre
           lines
         end
 
-        # Keeps the newest segment, even if drained.
+        # Keeps the newest segment during the block, even if it is drained.
         def busy
           former, @busy = @busy, true
           yield

@@ -1,14 +1,15 @@
 # frozen_string_literal: true
 
-# Puts a spill before an output that may stall: late batches go to disk, count as stored, and are
-# drained in order later. Made by Output.open for `when_full: spill`.
+# Puts a spill before an output that may stall. Batches that the output does not take in time go to
+# disk and count as stored. They are drained later, in order. Made by Output.open for `when_full:
+# spill`.
 #
 #   write ──► spill empty: the writer's task gives the batch to the output ──► taken in time: stored
 #                │ not empty                          │ not taken within STILL_S
 #                └────────► appended to the spill ◄───┘            the writer drains: first, write, drained, …
 #
-# A batch that the output is writing may be spilled as well, so a kill repeats at most one batch;
-# long batches are cut. When the spill is full, write waits.
+# A batch that the output is writing may also be spilled, so a kill may repeat this batch, but no
+# other. Long batches are cut. If the spill is full, {#write} waits.
 
 require "gyre/clock"
 require "gyre/sync/condition"
@@ -22,13 +23,13 @@ module Gyre
       class Spilling
         # Seconds without progress until an output counts as stalled.
         STILL_S = 0.5
-        # Lines given to the output at once; commands for Redis stay together.
+        # Maximum bytes of lines given to the output at once. Commands for Redis are not cut.
         PIECE_BYTES = 2 * 1024 * 1024
-        # Time that {#rest} waits for a working output.
+        # Maximum seconds that {#rest} waits for a working output.
         REST_S = 1.0
 
-        # The writer's batch: `mark` is the spill position after it, if spilled; `taken`: by the
-        # output.
+        # The writer's batch. `mark` is its end in the spill, or nil if it is not spilled. `taken`
+        # is true after the output has written the batch.
         Batch = Struct.new(:data, :clients, :mark, :taken)
 
         def initialize(output, spill, still_s: STILL_S)
@@ -62,7 +63,7 @@ module Gyre
           @work.signal
         end
 
-        # Stops draining; a working output may finish its batch.
+        # Stops draining. Waits until a working output has written its batch.
         def rest(timeout_s)
           @resting = true
           deadline = Clock.now + [timeout_s, REST_S].min
@@ -79,7 +80,7 @@ module Gyre
           @output.close
         end
 
-        # Does not wait for a failing output, so clients may repeat stored records.
+        # Does not wait for an unavailable output, so its clients may repeat stored records.
         def stored_by(client_id)
           [@spill.stored_by(client_id), @output.stored_by(client_id)].max
         rescue Unavailable
@@ -102,7 +103,7 @@ module Gyre
 
         private
 
-        # Clients' records are complete only with the last piece.
+        # Returns the end of the next piece, after a whole line.
         def piece_end(data, at)
           return data.bytesize if data.bytesize - at <= PIECE_BYTES || format == :redis
 
@@ -157,7 +158,7 @@ module Gyre
 
         def idle? = @batch.nil? && @spill.empty?
 
-        # Copies, as the caller reuses its bytes after the return.
+        # Copies the bytes, because the caller reuses them.
         def hand_over(data, clients)
           @batch = Batch.new(data.dup, clients, nil, false)
           @work.signal
@@ -170,7 +171,7 @@ module Gyre
           batch.taken
         end
 
-        # Returns false if the output works again first.
+        # Appends to the spill. Returns nil if the output takes the batch first.
         def append(data, clients, batch)
           needless = -> { @failure || (batch ? batch.taken : idle?) }
           until @spill.room?(data.bytesize)

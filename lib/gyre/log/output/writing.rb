@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Writes bytes into a file for Output::File, Journal and Spill: in pieces that block the loop
-# shortly, with retries for short writes and a full disk. Runs syncs in a thread.
+# Writes bytes to a file for Output::File, Journal and Spill. Each piece blocks the loop briefly.
+# Continues after short writes, and retries on a full disk. Runs syncs in a thread.
 
 require "gyre/log/disk"
 require "gyre/log/output/retry"
@@ -12,16 +12,16 @@ module Gyre
   module Log
     module Output
       module Writing
-        # Writing a piece into the page cache takes far less than a millisecond.
+        # Maximum bytes of a piece; the page cache takes them in far less than a millisecond.
         PIECE_BYTES = 2 * 1024 * 1024
-        # Seconds between the pauses in which a busy loop lets the waiting thread run, and their
-        # number: a long wait must not keep an idle loop awake.
+        # Seconds between two times that a busy loop lets the syncing thread run, and how often it
+        # does so: a long sync must not keep an idle loop awake.
         PASS_S = 0.001
         PASSES = 100
 
         module_function
 
-        # Yields before each attempt; the block may throw.
+        # Writes all bytes. Yields before each attempt; the block may give up by `return`.
         def put(io, data, retries)
           at = 0
           while at < data.bytesize
@@ -35,15 +35,16 @@ module Gyre
           end
         end
 
-        # Copies, as a slice would share the memory of `data` and prevent its reuse.
+        # Copies the bytes, because a slice would share the memory of `data` and prevent its reuse.
         def piece(data, at)
           return data if at.zero? && data.bytesize <= PIECE_BYTES
 
           data.unpack1("a#{[PIECE_BYTES, data.bytesize - at].min}", offset: at)
         end
 
-        # Runs the block in a thread beside the loop. Ruby switches threads of a busy loop after 100
-        # ms only: a sync of 1 ms took 200 ms, now 12 ms. `abandon` is as in Offload.call.
+        # Runs the block in a thread, and pauses the loop for it. Ruby switches from a busy loop
+        # only after 100 ms: a sync of 1 ms took 200 ms, with these pauses 12 ms. `abandon` is
+        # Offload.call's.
         def in_thread(abandon: false, &work)
           task = Task.current?
           passing = task&.async("log sync", transient: true) do

@@ -91,9 +91,10 @@ module Gyre
 
     # Receives datagrams of a Gyre::Log::Inlet's socket on the hub's loop.
     class DatagramReceiver < Acceptor
-      # Further reads in one turn.
+      # Maximum reads in a turn; packets that the socket has taken already are read beyond it.
       READS = 250
-      # The kernel's buffer, up to net.core.rmem_max: datagrams have no backpressure.
+      # Bytes of the kernel's buffer, which net.core.rmem_max may reduce. Datagrams have no
+      # backpressure.
       WAITING_BYTES = 4 * 1_048_576
 
       def initialize(*)
@@ -106,13 +107,13 @@ module Gyre
         return unless @open
         return @hub.flow.park(tap { pause }) if @hub.flow.paused?
 
-        # Drops messages for a full output, so that others need not wait in the kernel.
+        # Drops messages for a full output, so that other messages do not wait in the kernel.
         @hub.flow.received(nil, take)
       end
 
       private
 
-      # Returns the received bytes.
+      # Returns the number of received bytes.
       def take
         taken = reads = 0
         while reads < READS || @socket.pending?

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 # Moves lines from the ingest's sinks to the outputs, and acknowledges them. The server runs it in a
-# task and calls `commit_soon`, `flush`, `reopen`. Handles no formats, files or sockets.
+# task and calls {#commit_soon}, {#flush} and {#reopen}. Uses no files or sockets itself.
 #
 #   pass ──► each writer, when its output is free: take the sink ──► write ──► sync ──► the sessions of the batch acknowledge
 #     every interval;               a task for each output (OutputWriter): a stuck output holds up
 #     10 ms after commit_soon       no other; what comes meanwhile waits in the sink, and goes in one batch
 #
-# A session is settled after a batch with its client's records, and after a pass for records without
-# a route.
+# A session is settled after each batch with its client's records. It is also settled after a pass,
+# because some of its records may have no route.
 require "gyre/clock"
 require "gyre/sync/condition"
 require "gyre/sync/barrier"
@@ -17,11 +17,11 @@ require "gyre/log/server/committer/output_writer"
 module Gyre
   module Log
     class Committer
-      # Seconds between two passes, also for an interval of 0.
+      # Minimum seconds between two passes, even if `interval` is 0.
       SHORTEST_S = 0.001
 
-      # `sync_interval`: for syncs that no acknowledged client awaits (nil or 0: never);
-      # `commit_interval`: the delay of {#commit_soon}. Both in seconds.
+      # `sync_interval` is the time between syncs of unacknowledged lines (nil or 0: never), and
+      # `commit_interval` the delay of {#commit_soon}. Both are in seconds.
       def initialize(pairs, interval: 1.0, sync_interval: 60.0, commit_interval: 0.01)
         @writers = pairs.map { |sink, output| OutputWriter.new(sink, output, method(:stored)) { @written&.call } }
         @interval = [interval, SHORTEST_S].max
@@ -45,8 +45,7 @@ module Gyre
         barrier.stop
       end
 
-      # Orders a pass within the commit interval, for records of `session`. Cheap enough for each
-      # read.
+      # Orders a pass within the commit interval, for records of `session`. Called after each read.
       def commit_soon(session = nil)
         @pending[session.client_id] = @fresh[session] = session if session
         return if @commit_at
@@ -55,22 +54,23 @@ module Gyre
         @wake.signal
       end
 
-      # Orders a pass now and one within the commit interval, as the end of a burst must not wait
-      # for the timer.
+      # Orders a pass now and another within the commit interval, so that the end of a burst does
+      # not wait for the timer.
       def commit_now
         @urgent = true
         @wake.signal
       end
 
-      # Writes and syncs all present lines. Returns false after the timeout; {#bytes} tells the
-      # rest.
+      # Writes and syncs all lines that are present. Returns false after the timeout; {#bytes} then
+      # returns the number of unwritten bytes.
       def flush(timeout = nil) = await(timeout, :order_sync, :await)
 
       # Syncs, closes and reopens each output after its pending writes. Returns true if all
       # succeeded.
       def reopen(timeout = nil) = await(timeout, :order_reopen, :await_reopened)
 
-      # Keeps spilled lines on disk before the server ends. `timeout` limits current writes.
+      # Leaves spilled lines on disk, before the server ends. Waits for current writes up to
+      # `timeout`.
       def rest(timeout)
         deadline = Clock.now + timeout
         @writers.each { |writer| writer.rest([deadline - Clock.now, 0].max) }
@@ -78,7 +78,7 @@ module Gyre
 
       def resume = @writers.each(&:resume)
 
-      # The block runs in its own task.
+      # The block is called after each write, in the writer's task.
       def on_written(&block) = @written = block
 
       def stuck_bytes = @writers.sum(&:stuck_bytes)

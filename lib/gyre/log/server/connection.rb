@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# One client of the log server, from accept to close: protocol state over a Gyre::Transport. The hub
-# (Gyre::Log::Hub) calls `ready`, which processes bytes at once and keeps only incomplete messages.
-# Holds no fiber and never waits. An exception ends only this connection.
+# A client's connection to the log server, from accept to close: a Gyre::Transport and protocol
+# state. Gyre::Log::Hub calls {#ready}, which processes received bytes at once and keeps only
+# incomplete messages. Has no fiber and never waits. An exception ends only this connection.
 #
 #   :tls ─► :handshake ─► :serving ──(end)──► :closing ─► :closed
 #     │         │            │                               ▲
 #     └─────────┴────────────┴── fault, denied ─► :lingering ┘
 #
-# :closing waits until received messages are durable and acknowledged; :lingering lets the client
-# read the error; :denied and :reopening delay a response. Syslog and JSON go from :tls to :serving,
-# where @work is a Gyre::Log::Feed or a Gyre::Log::Follower.
+# In :closing, received messages become durable and are acknowledged. In :lingering, the client can
+# read the error. In :denied and :reopening, the response is delayed. Syslog and JSON connections go
+# from :tls to :serving. In :serving, @work is a Gyre::Log::Feed or a Gyre::Log::Follower.
 
 require "json"
 require "gyre/log/wire"
@@ -19,15 +19,15 @@ require "gyre/log/wire/origin"
 module Gyre
   module Log
     class Connection
-      # Bytes read per event. A read from TLS returns about 64 KB.
+      # Maximum bytes per read. A read from TLS returns about 64 KB, so TLS gets several reads.
       READ_BYTES = 262_144
       TLS_READS = 4
-      # Rescued while bytes of a peer are read.
+      # Errors that end only the connection whose bytes caused them.
       FAULTS = [StandardError, NoMemoryError, SystemStackError].freeze
       # The peer: address, input, default origin of its messages, protocol, service, and bytes read.
       Peer = Struct.new(:name, :input, :origin, :kind, :service, :bytes) { def to_s = name }
 
-      # `origin` is the source of its messages unless the client names one.
+      # `origin` is the origin of messages if the client does not state one.
       def initialize(hub, transport, name, input, origin = nil)
         @hub, @transport = hub, transport
         @peer = Peer.new(name, input, origin, input.kind, nil, 0)
@@ -50,7 +50,7 @@ module Gyre
         end
       end
 
-      # Stops reading while a full output receives its messages.
+      # Stops reading while an output for this connection's messages is full.
       def pause = @pause = :queue
 
       def resume
@@ -58,8 +58,8 @@ module Gyre
         act { nil }
       end
 
-      # Ends the connection after its time limit; first reads bytes that came while the process was
-      # suspended.
+      # Ends the connection after its time limit. Before that, reads bytes that arrived while the
+      # process was suspended.
       def tick
         return unless overdue? || idle?
 
@@ -68,19 +68,21 @@ module Gyre
         act { refuse("nothing came for #{@hub.limits.idle_timeout_s} s") } if idle?
       end
 
-      # More messages are durable. Called in the committer's task; the hub calls {#send_due}.
+      # Called in the committer's task when more messages are durable. Makes the hub call
+      # {#send_due}.
       def acknowledged = @hub.send_soon(self)
 
-      # The files are reopened, or not. Called in its own task; the hub calls {#send_due}.
+      # Called in a separate task after the files were reopened or failed. Makes the hub call
+      # {#send_due}.
       def reopened(done)
         @response = done ? "accepted 2\nreopened\n" : "accepted 2\nerror: not every file could be reopened\n"
         acknowledged
       end
 
-      # Sends the newest acknowledgement once the client has taken the previous one.
+      # Sends the response, or the newest acknowledgement if the previous one has been sent.
       def send_due = act { @response ? linger(@response) : write_due }
 
-      # Ends the connection: its client has connected again.
+      # Ends the connection, because its client has connected again.
       def replaced
         @work&.session = nil
         act { refuse("replaced by a newer connection of the same client") }
@@ -132,7 +134,7 @@ module Gyre
 
       private
 
-      # Ends only this connection after a fault; updates the loop's watch.
+      # Runs the block and updates the loop's watch. A fault ends only this connection.
       def act
         return if closed?
 
@@ -145,7 +147,7 @@ module Gyre
         lost(error)
       end
 
-      # TLS may hold bytes that the kernel no longer reports.
+      # Updates the loop's watch. Emits an event if TLS has bytes that the kernel no longer reports.
       def watch
         reads = reads?
         wants = @transport.wants(read: reads)
@@ -196,7 +198,7 @@ module Gyre
         @hub.flow.park(self)
       end
 
-      # Reads an equal share of each connection. True if more bytes may follow.
+      # Reads up to the limit of each connection. True if more bytes may follow.
       def read_on
         @hub.flow.about_to_read(self, @peer.service) if @state == :serving
         reads = @transport.tls? ? TLS_READS : 1
@@ -214,7 +216,8 @@ module Gyre
         !closed?
       end
 
-      # Ignores a missing close_notify, as many clients send none and messages carry their length.
+      # Ignores a missing close_notify, because many clients send none and messages state their
+      # length.
       def receive
         @transport.read_available(READ_BYTES, @hub.buffer)
       rescue TLS::Truncated
@@ -233,7 +236,7 @@ module Gyre
       end
 
       def read_handshake(bytes)
-        # Copies, as dup would keep the whole lent buffer.
+        # Copies the bytes, because `dup` would keep the whole lent buffer.
         @first_frame = (@first_frame || String.new(encoding: Encoding::BINARY)) << bytes
         case request = @hub.handshake.read(@first_frame)
         when nil then nil
@@ -243,7 +246,7 @@ module Gyre
         end
       end
 
-      # Responds, maybe later, and reads nothing until then.
+      # Responds at once or after a delay. Reads nothing during the delay.
       def deny
         delay_s, message = @hub.handshake.denials.add(@peer.origin&.host, @hub.update_clock)
         complain(message) if message
@@ -304,7 +307,7 @@ module Gyre
       # True once the kernel has taken all bytes.
       def sent = @state == :lingering ? @transport.finish_available : write_due
 
-      # The client's stream has ended; its acknowledgements may be pending.
+      # Handles the end of the client's stream. Acknowledgements may still be pending.
       def ended
         return refuse("cut off in its first frame", "error: #{Wire::CUT_OFF}\n") if @first_frame
         return close_in_order unless @state == :serving
@@ -327,8 +330,8 @@ module Gyre
         @peer.kind == :syslog || @state == :tls ? close : linger(response) # syslog has no responses
       end
 
-      # Sends the last bytes and lingers: a close while the client sends would reset the connection
-      # and lose them (RFC 9112, section 9.6).
+      # Sends the response and lingers. A close while the client sends would reset the connection
+      # and lose the response (RFC 9112, section 9.6).
       def linger(response)
         @work&.finish(@hub.time_ns)
         @first_frame = nil
@@ -357,7 +360,7 @@ module Gyre
 
       def receive(bytes, time_ns) = @decoder.feed(bytes, time_ns)
 
-      # Ends the input, whose rest the ingest returns. Returns nil or the fault.
+      # Ends the input. Returns nil or the fault.
       def finish(time_ns) = @decoder.finish(time_ns)
 
       def due
@@ -367,7 +370,7 @@ module Gyre
         "ack #{@sent}\n"
       end
 
-      # True if all its records are acknowledged.
+      # True if all records of the client are acknowledged.
       def done? = @session.nil? || (!@session.pending? && @sent >= @session.acknowledged)
 
       def messages = @decoder.messages

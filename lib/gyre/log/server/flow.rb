@@ -1,20 +1,21 @@
 # frozen_string_literal: true
 
-# Limits the messages in memory: above the limit nothing is read until half of it is free.
-# Connections with messages for an output with a full queue are paused until half of that is free:
-# the whole connection waits, as its messages stay in order. Called by the hub and its connections.
+# Limits the messages in memory. Above the limit, nothing is read until half of the memory is free.
+# A connection with messages for a full output is paused until half of the output's queue is free.
+# The whole connection waits, because its messages stay in order. Called by the hub and its
+# connections.
 
 require "gyre/settings/units"
 
 module Gyre
   module Log
     class Flow
-      # Bytes read before the outputs get a turn; fits the processor's caches.
+      # Bytes to read before the outputs run; they fit the processor's caches.
       BATCH_BYTES = 1_048_576
       CHECK_S = 0.01
       REPORT_S = 10
 
-      # Resumes all, even if one fails; then raises the first failure.
+      # Resumes all peers, even if some fail. Then raises the first failure.
       def self.resume(waiting)
         failure = nil
         waiting.each do |peer|
@@ -27,7 +28,8 @@ module Gyre
 
       attr_reader :pauses # times that memory was full
 
-      # The loop gets the key :full while memory is full, and :room when {#release} is due.
+      # The loop yields the key :full while memory is full, and :room when {#release} must be
+      # called.
       def initialize(loop, server)
         @loop, @server, @routing, @ingest, @committer = loop, server, server.routing, server.ingest, server.committer
         @limit = server.limits.memory_bytes_limit
@@ -44,12 +46,12 @@ module Gyre
       # True while no connection may send messages.
       def paused? = @full || @held
 
-      # True while no socket may be read or accepted.
+      # True while no socket may be read and no connection accepted.
       def held? = @held
 
       def room? = bytes < @limit * 2
 
-      # Leaves out queues of stuck outputs.
+      # True if there are too many bytes, without counting queues of stuck outputs.
       def crowded?(limit = @limit)
         all = bytes
         all > limit && all - @committer.stuck_bytes > limit
@@ -71,16 +73,17 @@ module Gyre
         @queued.delete(connection)
       end
 
-      # Checks sinks before a read, or many ready connections would each read once for a full queue.
-      # `service` may still be unknown (nil).
+      # Checks sinks before a read. Otherwise many ready connections would each read once for a full
+      # queue. `service` is nil if it is not known yet.
       def about_to_read(peer, service)
         wait(peer, @routing.sinks_of(service).select(&:blocked?)) if service && !@queued.empty?
       end
 
-      # Counts connections that wait for a sink, in a copy: a status may be asked in another thread.
+      # Counts connections that wait for a sink. Copies the list, because another thread may call
+      # this.
       def queued(sink) = @queued.values.count { |sinks| sinks.include?(sink) }
 
-      # Resumes connections after the key :room.
+      # Resumes connections whose sinks have room again. Called for the key :room.
       def release
         @emitted = false
         free = @queued.select { |_, sinks| sinks.all?(&:room?) }.keys
@@ -102,7 +105,7 @@ module Gyre
         end
       end
 
-      # Lets the outputs run. True while received acknowledged messages wait for a commit.
+      # Lets the outputs run after BATCH_BYTES have been read.
       def yield_to_outputs
         return unless @read_bytes > BATCH_BYTES
 
@@ -121,7 +124,7 @@ module Gyre
         resume_all
       end
 
-      # Called by the loop while memory is full.
+      # Called for the key :full. Reads again if half of the memory is free.
       def check(connections)
         return evict_incomplete(connections) if crowded?(@limit / 2)
 
@@ -132,7 +135,7 @@ module Gyre
 
       private
 
-      # Returns true when memory becomes full: then the outputs write it out.
+      # Returns true when memory becomes full. The caller then makes the outputs write.
       def fill
         return false if @full || !crowded?
 

@@ -23,8 +23,8 @@ require "ipaddr"
 module Gyre
   module Log
     class Handshake
-      # `kind` is :analogger, :records, :tail, :status or :reopen; `rest`: bytes after the frame;
-      # `words`: an acknowledged client's other words.
+      # `kind` is :analogger, :records, :tail, :status or :reopen. `rest` has the bytes after the
+      # frame, `words` an acknowledged client's further words.
       Request = Struct.new(:kind, :service, :client_id, :rest, :words) { def response = kind == :analogger ? "accepted\n" : "accepted 2\n" }
 
       TAKEN = "the client id is another client's"
@@ -33,13 +33,14 @@ module Gyre
 
       attr_reader :denials
 
-      # An empty key stands for none.
+      # If `key` is nil, clients must send an empty key.
       def initialize(key)
         @digest = digest(key.to_s)
         @denials = Denials.new
       end
 
-      # Returns nil (incomplete), :denied (wrong key), a String (the fault), or a Request.
+      # Returns a Request, nil for an incomplete frame, :denied for a wrong key, or a fault as a
+      # String.
       def read(bytes)
         frame = Wire.authentication(bytes)
         return frame unless frame.is_a?(Hash)
@@ -73,13 +74,13 @@ module Gyre
       def make(kind, frame, client_id = nil, words = "") = Request.new(kind, frame[:service], client_id, frame[:rest], words)
     end
 
-    # Delays responses to wrong keys, counted by address, so that guessing is cheap for the server
-    # and fills no log. Called by Gyre::Log::Connection. Right keys never count, as they may share
-    # the address.
+    # Counts wrong keys by address. Delays the responses after some wrong keys and stops reporting
+    # them, so that guesses cost little and do not fill the log. Called by Gyre::Log::Connection.
+    # Right keys are never delayed, because their clients may have the same address.
     class Denials
       FREE = 10
       WITHIN_S = 60
-      # Shorter than the clients' time limit for a response.
+      # Seconds of a delay; shorter than the clients' time limit for a response.
       DELAY_S = 2.0
       ADDRESSES_LIMIT = 1000
       Count = Struct.new(:since_s, :number)
@@ -89,7 +90,7 @@ module Gyre
         @counts = {} # oldest first
       end
 
-      # Returns the delay in seconds, and a report (nil if already made).
+      # Returns the delay in seconds, and a report, which is nil if it was made before.
       def add(host, now_s)
         number = count(network(host.to_s), now_s).number += 1
         return [0, "the key is wrong"] if number <= FREE
@@ -106,7 +107,8 @@ module Gyre
         @counts[network] = former || Count.new(now_s, 0)
       end
 
-      # Any machine may use all addresses of its IPv6 network (RFC 4291, section 2.5.4).
+      # Returns an IPv6 address's network: a machine may use all its addresses (RFC 4291, section
+      # 2.5.4).
       def network(host)
         host.include?(":") ? IPAddr.new(host[/\A[^%]*/]).mask(64).to_s : host
       rescue IPAddr::Error

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# Reads and responds in one fiber: runs a keyed Gyre::Loop of acceptors and connections, the clock
-# and the backpressure. Made and driven by Gyre::Log::Server. Writes no file.
+# Serves all connections in one fiber: runs a keyed Gyre::Loop with acceptors and connections, the
+# clock and backpressure. Made by Gyre::Log::Server, run by Gyre::Log::Lifecycle. Writes no file.
 #
-# Under backpressure, a connection with messages is paused once its socket is ready; while an
-# output's queue is full (flow.rb), only connections with messages for it. Clients may still
-# connect, authenticate, follow the log and request the status.
+# While memory is full, a connection with messages is paused when its socket is ready. While an
+# output's queue is full, only connections with messages for this output are paused (flow.rb).
+# Clients may still connect, authenticate, follow the log and request the status.
 
 require "gyre/log/server/connection"
 require "gyre/log/server/flow"
@@ -19,7 +19,7 @@ module Gyre
     class Hub
       # Seconds between two writes to followers.
       TAIL_S = 0.05
-      # Most seconds, and most reads, of a connection when the server stops.
+      # When the server stops: maximum seconds to read all sockets, and maximum reads of each.
       DRAIN_S = 1.0
       DRAIN_READS = 8 * 1_048_576 / Connection::READ_BYTES
 
@@ -64,8 +64,8 @@ module Gyre
 
       def report(message) = @server.report(message)
 
-      # Reports a fault of the server's code. A full description may load files, which needs
-      # descriptors.
+      # Reports a fault of the server's code. A full description may load files, and this may fail
+      # for lack of descriptors.
       def report_fault(error, about = "")
         report("#{about}#{error.full_message(highlight: false)}")
       rescue StandardError, ScriptError
@@ -91,7 +91,7 @@ module Gyre
         ingest.decoder(kind, session: session, limit: limit, framing: framing, **origin.to_h)
       end
 
-      # Returns nil if too many follow the log.
+      # Returns nil if too many connections follow the log.
       def tail(connection, service)
         return if @tails.size >= limits.tailers_limit
 
@@ -102,7 +102,8 @@ module Gyre
 
       def rates = @rates.to_h
 
-      # Reads the sockets once, even if clients keep sending. Yields if memory is full; false stops.
+      # Reads the sockets within limits, because clients may keep sending. Yields if memory is full,
+      # and stops if the block returns false.
       def drain_sockets
         over_s = update_clock + DRAIN_S
         waiting = @connections.keys
@@ -124,7 +125,7 @@ module Gyre
 
       def resume_later(seconds, acceptor) = @resting.push([@now_s + seconds, acceptor])
 
-      # Calls {Connection#send_due} where something is due.
+      # Calls {Connection#send_due} of connections that called {#send_soon}.
       def send_due
         senders, @senders = @senders, {}.compare_by_identity
         senders.each_key(&:send_due)
@@ -132,7 +133,7 @@ module Gyre
 
       private
 
-      # A failure here is the server's fault; it continues.
+      # Reports errors as the server's fault, and continues.
       def dispatch(key, block)
         case key
         when Connection, Acceptor then key.ready
@@ -158,14 +159,15 @@ module Gyre
         Flow.resume(due.map(&:last))
       end
 
-      # Short enough for the shortest time limit.
+      # Seconds between ticks, at most a quarter of the shortest time limit.
       def tick_s
         times = [limits.authentication_timeout_s, limits.idle_timeout_s, limits.linger_timeout_s].compact
         [1.0, *times.map { |seconds| seconds / 4.0 }].min
       end
     end
 
-    # Messages a second from samples of a counter, taken every second, for `gyre log status`.
+    # Computes messages per second for `gyre log status`. Takes a sample of the counter every
+    # second.
     class Rates
       SPANS_S = [1, 10, 60].freeze
 
@@ -191,11 +193,11 @@ module Gyre
       end
     end
 
-    # Limits reports of clients' faults per second, as a faulty client must not fill the disk;
-    # reports how many were left out. Connections call `add`, the hub's clock `tick`.
+    # Limits the reports per second about clients' faults, so that a faulty client does not fill the
+    # disk. Reports how many were omitted. Connections call {#add}, the hub's clock calls {#tick}.
     class Complaints
-      # `limit`: lines a second. Writes nothing while `room` is false. Yields the line and "warn" or
-      # "error".
+      # `limit` is in lines per second. Writes nothing while `room` returns false. Yields "warn" or
+      # "error", and the line.
       def initialize(limit, room: -> { true }, &write)
         @limit = limit
         @room = room
@@ -225,13 +227,13 @@ module Gyre
       end
     end
 
-    # Sends finished lines to a connection that follows the log. Lines wait in a bounded sink; a
-    # slow reader's are dropped, counted, and reported in the stream.
+    # Collects lines for a connection that follows the log. Lines wait in a bounded sink. If the
+    # reader is too slow, further lines are dropped, and the stream reports their number.
     class Follower
       attr_reader :messages
       attr_accessor :session # a Feed has one
 
-      # An empty `service` means all.
+      # An empty `service` means all services.
       def initialize(ingest, service, limit)
         @ingest = ingest
         @sink = ingest.sink(format: :text, limit: limit)

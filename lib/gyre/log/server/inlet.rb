@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # An address of the log server and its protocol: the main port, or an input for syslog or JSON
-# lines. Binds but does not accept.
+# lines. Binds sockets, but accepts no connections.
 
 require "gyre/net"
 require "gyre/net/tls_settings"
@@ -20,7 +20,7 @@ module Gyre
       attr_reader :framing
 
       class << self
-        # `tls` is for the main port and each input with `tls: true`.
+        # `tls` applies to the main port and to each input with `tls: true`.
         def all(bind, inputs, tls)
           main = addresses(bind).map { |address| new(nil, address, tls: tls) }
           main + inputs.flat_map do |input|
@@ -60,7 +60,7 @@ module Gyre
       # Errors name the address.
       def bind = @endpoint.bind
 
-      # Makes a transport before its handshake.
+      # Makes a transport. Does not wait for its TLS handshake.
       def transport(socket)
         transport = Transport.new(socket, "the client")
         transport.begin_tls(@context) if @context
@@ -69,7 +69,7 @@ module Gyre
 
       def tls? = !@context.nil?
 
-      # Names the inlet in messages and across a restart.
+      # Returns the inlet's name in messages and across a restart.
       def to_s = [@kind, ("tls" if tls?), @endpoint].compact.join(" ")
     end
 

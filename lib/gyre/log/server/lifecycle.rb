@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Runs a log server: tasks, signals, orderly end. Gyre::Log::Server sends stop, reopen and restart
-# through the hub's loop.
+# Runs a log server: starts its tasks, handles signals, and ends it in order. Gyre::Log::Server
+# sends stop, reopen and restart through the hub's loop.
 #
 #   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► STOPPING ── all is durable ──► ended
 #                                          │    ▲                            └── once more, or too late ─►┘
@@ -15,7 +15,7 @@ module Gyre
   module Log
     class Lifecycle
       SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
-      # Longer than any uptime: no limit.
+      # Seconds that mean no limit; longer than any uptime.
       UNLIMITED_S = 1e9
 
       attr_reader :started_s
@@ -29,7 +29,8 @@ module Gyre
       # True if the server ended before everything was written.
       def abandoned? = @complete == false
 
-      # Yields when ready. Returns true if every received message was written.
+      # Serves until the server is stopped; yields when it is ready. Returns true if every received
+      # message was written.
       def serve(task, signals)
         @started_s = Clock.now
         @task = task
@@ -47,7 +48,7 @@ module Gyre
         @hub.connections.keys.each(&:close)
       end
 
-      # Returns at once; yields later whether each output has reopened.
+      # Starts a reopen and returns at once. Later yields true if all outputs have been reopened.
       def reopen(why)
         key = Object.new
         spawn(key, "reopen") do
@@ -61,7 +62,7 @@ module Gyre
 
       private
 
-      # Ends the server if the committer ends, as no line would be written.
+      # Ends the server if the committer fails, because no more lines would be written.
       def commit
         @committer.run
       rescue StandardError => error
@@ -77,7 +78,7 @@ module Gyre
         end
       end
 
-      # Lists the task under the key while it runs.
+      # Runs the block in a task, which is listed under `key` meanwhile.
       def spawn(key, name)
         task = @task.async(name, transient: true) do
           yield
@@ -106,7 +107,7 @@ module Gyre
         end
       end
 
-      # Reads what the sockets have, and writes it. True if all is durable.
+      # Reads and writes the messages that the sockets have. True if all messages are durable.
       def finish
         over_s = Clock.now + stop_timeout_s # limits everything that follows
         @hub.drain_sockets { @committer.flush([over_s - Clock.now, 0].max) }

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Opens the configured outputs, gives each a sink of the ingest, and sets the ingest's routes.
+# Opens the configured outputs, makes a sink of the ingest for each, and sets the ingest's routes.
 # Called once by the server.
 
 require "gyre/log/output"
@@ -9,13 +9,13 @@ module Gyre
   module Log
     class Routing
       ABANDON_S = 1.0
-      # Settings that distinguish outputs of one file.
+      # Settings of a log that belong to its output.
       OUTPUT_KEYS = %i[logfile type options format rotate mode owner].freeze
 
       attr_reader :pairs
 
-      # `logs` have services (nil: all other ones), levels (nil: all) and an output's settings; the
-      # other keywords are defaults. Raises ArgumentError.
+      # Each log has services (nil: all other services), levels (nil: all) and an output's settings.
+      # The other keywords are defaults. Raises ArgumentError.
       def initialize(ingest, logs:, default_log:, levels: nil, raw: false, origin: nil, queue_bytes_limit: nil, spill_bytes_limit: nil,
                      report: nil)
         @levels, @raw, @origin, @report = levels, raw, origin, report
@@ -39,17 +39,19 @@ module Gyre
 
       def files = outputs.grep(Output::File).size
 
-      # A `service` of nil means any.
+      # Returns all sinks if `service` is nil.
       def sinks_of(service) = service ? @sinks_of[service.b] : sinks
 
-      # Returns {sink => last stored number of the client}, nil for an unavailable output. Raises
-      # Output::Unavailable if an output of the service (nil: any) is unavailable.
+      # Returns {sink => last stored number of the client}; the number is nil if the output is
+      # unavailable. Raises Output::Unavailable if an output of the service is unavailable, or any
+      # output if `service` is nil.
       def stored(client_id, service)
         needed = sinks_of(service)
         @pairs.to_h { |sink, output| [sink, stored_in(output, client_id, needed.include?(sink))] }
       end
 
-      # `abandon`: a stuck output closes in a thread that ends with the process.
+      # If `abandon` is true, closes outputs in threads. The thread of a stuck output ends with the
+      # process.
       def close(abandon: false)
         return outputs.each(&:close) unless abandon
 
@@ -81,8 +83,9 @@ module Gyre
         raise ArgumentError, "when_full: #{error.message}"
       end
 
-      # Makes one sink per output, so that logs share a file in order and a client's records are
-      # counted together. Culls or writes raw only if all logs of the output do.
+      # Makes one sink per output. Logs with the same file share a sink, so that lines stay in order
+      # and a client's records are counted together. Culls or writes raw only if all logs of the
+      # output do.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           key = group.first[:services] ? "logfile" : "default_log"
@@ -100,7 +103,7 @@ module Gyre
         { bound: group.filter_map { |log| log[:queue] }.max || @queue_bytes_limit, drops: group.all? { |log| log[:when_full] == "drop" } }
       end
 
-      # Spills if one of the logs does.
+      # Spills if one of the output's logs does.
       def spill(group)
         spills = group.any? { |log| log[:when_full] == "spill" }
         folders = group.filter_map { |log| log[:spill] }.uniq

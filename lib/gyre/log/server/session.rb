@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Follows an acknowledged client across connections: its last received and last durable record.
-# Connections look up their session in Sessions; the committer acknowledges. Uses no sockets.
+# Knows an acknowledged client's last received and last durable record, across its connections.
+# Connections find their session in Sessions; the committer calls {Session#settle}. Uses no sockets.
 
 require "gyre/log/ingest"
 
@@ -31,8 +31,8 @@ module Gyre
     Ingest::Session.prepend(Session) if Loop.native?
 
     class Sessions
-      # Remembers `limit` sessions without a connection. The block makes one for a client and
-      # service, with the stored sequence numbers.
+      # Forgets absent clients when there are `limit` sessions. The block makes a session for a
+      # client and service, with the stored sequence numbers.
       def initialize(limit, &open)
         @limit = limit
         @open = open
@@ -40,7 +40,8 @@ module Gyre
       end
 
       # Returns the client's session and replaces its former connection. Raises Output::Unavailable
-      # if an output of the service (after a refused record: any output) has unknown numbers.
+      # if an output of the service has unknown numbers or, after a refused record, if any output
+      # has.
       def find(client_id, connection, service = nil)
         session = @sessions[client_id]
         former, session.connection = session.connection, nil if session
@@ -60,7 +61,7 @@ module Gyre
         @sessions[session.client_id] = session # moves it to the end of the order of use
       end
 
-      # Forgets the longest absent session; connected ones and those with pending records stay.
+      # Forgets the least recently used session that has no connection and no pending records.
       def forget_one
         id, = @sessions.find { |_, session| session.connection.nil? && !session.pending? }
         @sessions.delete(id) if id

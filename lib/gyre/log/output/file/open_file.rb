@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The open log file of an Output::File, even after a rename; counts durable bytes.
+# The open log file of an Output::File, which stays open after a rename. Counts durable bytes.
 
 require "gyre/log/disk"
 require "gyre/log/output/writing"
@@ -12,7 +12,7 @@ module Gyre
         class OpenFile
           IF_THE_MACHINE_FAILS = "a crash of the machine may lose lines since the last sync, no acknowledged ones"
 
-          # Offset after the last byte written here.
+          # Offset after the last byte that this process has written.
           attr_reader :end
           # True if writes continue although another file has the path.
           attr_accessor :kept
@@ -37,8 +37,8 @@ module Gyre
             false
           end
 
-          # True if another file has the path (logrotate's create): the old one is about to be
-          # removed. Without a file at the path, HUP decides.
+          # True if another file has the path (logrotate's create); the open file will soon be
+          # removed. If no file has the path, the open file stays in use until HUP.
           def replaced? = !same? && ::File.exist?(@path)
 
           def deleted? = @io.stat.nlink.zero?
@@ -58,7 +58,7 @@ module Gyre
           # Marks the beginning of a batch, for {#take_back}.
           def begin = @start = @io.size
 
-          # Writes all bytes. Yields before each attempt; the block may leave by return.
+          # Writes all bytes. Yields before each attempt; the block may give up by `return`.
           def append(data, &trying) = Writing.put(@io, data, @retries, &trying)
 
           def settle
@@ -68,8 +68,8 @@ module Gyre
 
           def take_back(bytes) = @retries.until_success("cut") { @io.truncate(@start) if @io.size.between?(@start, @start + bytes) }
 
-          # Makes all bytes durable; after an error writes again: the commit from memory, earlier
-          # bytes from the page cache.
+          # Makes all bytes durable. After an error, writes the commit again from memory, and
+          # earlier bytes from the page cache.
           def sync(commit)
             doubtful = false
             @retries.until_success("sync", meanwhile: IF_THE_MACHINE_FAILS) do
@@ -93,7 +93,8 @@ module Gyre
             @nameless = false
           end
 
-          # Truncates first: bytes rewritten in place may be lost in ext4's unwritten extents.
+          # Truncates first, because ext4's unwritten extents may lose bytes that are rewritten in
+          # place.
           def write_again(commit)
             commit&.torn = true
             start = commit ? commit.entry.offset : @end

@@ -2,28 +2,28 @@
 
 # Encodes and decodes entries of a journal (journal.rb). Pure: bytes in, values out.
 #
-#   u32 length of the text │ u32 its CRC-32 (zlib's) │ text: a Batch's or Snapshot's members as JSON         both big-endian
+#   u32 length of text │ u32 CRC-32 of text │ text: values of a Batch or Snapshot as JSON
 #
-# A batch: "`length` bytes with this CRC will be at `offset` of the file dev/ino; then these clients
-# have everything up to seq stored." A snapshot says the same unconditionally. The first torn or
-# damaged entry ends the file.
+# Integers are big-endian. A Batch means: if the file dev/ino has `length` bytes with this CRC at
+# `offset`, the clients' records up to their sequence numbers are stored. A Snapshot lists records
+# that are stored in any case. Reading ends at the first torn or damaged entry.
 require "json"
 require "zlib"
 
 module Gyre
   module Log
     class Journal
-      # Before its write. `time`: seconds since 1970; `clients`: {32 hex digits => last sequence
-      # number}.
+      # A batch that will be written. `time` is in seconds since 1970; `clients` is {32 hex digits
+      # => last sequence number}.
       Batch = Struct.new(:time, :dev, :ino, :offset, :length, :crc, :clients)
-      # Stored records of clients: {id => [seq, time last seen]}.
+      # `clients` is {id => [last stored sequence number, time last seen]}.
       Snapshot = Struct.new(:clients)
 
       module Entry
         HEAD_BYTES = 8
-        # Longer entries count as damage.
+        # Maximum bytes of an entry's text. Longer entries count as damaged.
         LIMIT_BYTES = 64 * 1024 * 1024
-        # Clients per entry of a snapshot.
+        # Maximum clients per entry of a snapshot.
         SNAPSHOT_CLIENTS = 65_536
 
         module_function
@@ -36,10 +36,10 @@ module Gyre
           [text.bytesize, Zlib.crc32(text)].pack("L>L>") << text
         end
 
-        # Returns an empty String without clients.
+        # Returns an empty String if there are no clients.
         def encode_snapshot(clients) = clients.each_slice(SNAPSHOT_CLIENTS).map { |slice| encode(Snapshot.new(slice.to_h)) }.join
 
-        # Returns the bytes of whole entries; the rest is torn or damaged.
+        # Yields whole entries. Returns their total length; the rest is torn or damaged.
         def each(bytes)
           at = 0
           while (text = text_at(bytes, at)) && (entry = decode(text))
@@ -49,7 +49,7 @@ module Gyre
           at
         end
 
-        # True if these bytes can be the beginning of an entry cut off by a crash.
+        # True if the bytes can be the beginning of an entry that a crash has cut off.
         def torn?(bytes)
           length = bytes.unpack1("L>")
           length.nil? || bytes.bytesize < HEAD_BYTES || (length.between?(1, LIMIT_BYTES) && HEAD_BYTES + length > bytes.bytesize)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Writes one sink to its output in a task: takes all lines when a pass is ordered and the output is
-# free. Made by the Committer.
+# Writes one sink's lines to its output in a task. Takes all lines when a write is ordered and the
+# output is free. Made by Committer.
 #
 #   orders ──► @round ──(the task is free)──► write ──► sync ──► reopen, as far as ordered ──► served
 #                 └─ orders of the meantime go into the next round
@@ -13,11 +13,12 @@ module Gyre
   module Log
     class Committer
       class OutputWriter
-        # Orders that are served together. `kept`: reopening failed, and the old file stays in use.
+        # Orders that are served together. `kept` means that the old file stays in use after a
+        # failed reopen.
         Round = Struct.new(:write, :sync, :reopen, :served, :kept) { def empty? = !(write || sync || reopen) }
 
-        # `stored` gets the sink and {client id => sequence number}; the block runs after each
-        # batch.
+        # `stored` is called with the sink and {client id => sequence number} of a durable batch.
+        # The block runs after each written batch.
         def initialize(sink, output, stored, &written)
           @sink, @output, @stored, @when_written = sink, output, stored, written
           @data = String.new(encoding: Encoding::BINARY) # one batch after the other, in the same memory
@@ -43,10 +44,12 @@ module Gyre
           order { |round| round.reopen = true }
         end
 
-        # True once the round is done, or no bytes wait for a stalled output.
+        # Waits until the round is served, or a failing output has no bytes to write. False after
+        # the deadline.
         def await(round, deadline) = wait_until(deadline) { round.served || idle? }
 
-        # True once earlier writes are durable and the former file is closed.
+        # Waits until the round is served. True if earlier writes are durable and the former file is
+        # closed.
         def await_reopened(round, deadline) = wait_until(deadline) { round.served } && !round.kept
 
         def rest(timeout_s) = @output.rest(timeout_s)
@@ -127,7 +130,7 @@ module Gyre
           @unsynced_since = nil
         end
 
-        # True if the output has failed but no bytes wait.
+        # True if the output fails, but no bytes wait for it.
         def idle? = @output.trouble && bytes.zero? && @sink.bytesize.zero? && @unsynced_since.nil?
 
         def wait_until(deadline)
