@@ -9,8 +9,7 @@ require "gyre/log/client"
 module Swiftcore
   # The original gem's module.
   class Analogger
-    # A log client that keeps unsent records on disk; docs/log.md lists the differences from the
-    # gem's client.
+    # A log client that keeps unsent records on disk; docs/log.md compares it with the gem.
     class Client < Gyre::Log::Client
       # Raised by `new`, `log` and `reconnect` if the server refuses the key.
       FailedToAuthenticate = Gyre::Log::Denied

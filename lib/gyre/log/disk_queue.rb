@@ -182,8 +182,7 @@ module Gyre
         length && (length + Records::HEADER_BYTES)
       end
 
-      # Skips a damaged record. Continues after the record if its length is valid; otherwise skips
-      # the rest of the segment.
+      # Skips a damaged record, and the rest of its segment if the record's length is invalid.
       def skip(segment, offset)
         behind = offset + (length_at(segment, offset) || @record_limit)
         return cut(segment, offset) if behind > segment.size && segment.equal?(@found_last)

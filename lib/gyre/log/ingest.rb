@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Cuts connections' bytes into messages, and routes, filters, culls, escapes and formats them into
-# sinks: buffers of finished lines, one per output. Called by the log server for each read. Uses no
-# sockets, files or clock: the arrival time (ns since 1970) is a parameter. C does the work
+# Cuts received bytes into messages, and routes, filters, culls, escapes and formats the messages
+# into sinks: buffers of finished lines, one per output. Called by the log server for each read.
+# Uses no sockets, files or clock: the arrival time (ns since 1970) is a parameter. Written in C
 # (ext/gyre/log/log_ingest.c); test/oracle/log has a Ruby copy for comparison.
 #
 #   --- Ingest.new(services_limit: 1000) ---
@@ -10,42 +10,44 @@
 #       → sink
 #   format   :text, :json or :redis (ext/gyre/log/log_line.h); key: the stream's name for :redis
 #   cull     repeated messages become "Last message repeated N times"
-#   raw      messages stay unescaped, with line ends
-#   origin   whether lines have host and pid of their connection (text: before the message; else as fields); nil: not in text
-#   limit    bytes of lines; further lines are dropped and counted; for taps
-#   bound    bytes in the sink, with taken and unwritten ones, beyond which it is full
-#   drops    a full sink drops and counts lines, and holds up no client
-#   route(service, severities, sinks)   replaces the service's route; nil: all other services, all severities; messages without a
-#       route are counted as filtered
-#   tap(sink, service = nil), untap(sink)   adds a sink to the routes of one service or of all
+#   raw      messages are not escaped and keep their line ends
+#   origin   whether lines state host and pid of their connection; nil: yes, except in :text
+#   limit    maximum bytes of lines, for taps; further lines are dropped and counted
+#   bound    bytes beyond which the sink is full, including taken lines that are not written
+#   drops    a full sink drops and counts lines, and no client waits for it
+#   route(service, severities, sinks)   replaces a service's route; nil: all other services, all
+#       severities. Messages that have no route are counted as filtered.
+#   tap(sink, service = nil), untap(sink)   adds or removes a sink for one service or all services
 #   decoder(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil) → decoder of one connection
 #   kind     :analogger (frames after the first), :records, :syslog, :json (cut in C, parsed in Ruby)
-#   limit    bytes of a message; for :analogger of a frame
-#   framing  for :syslog: :octet_counting, :lines, or :auto, by each message's first bytes (RFC 6587)
-#   host, pid  of the peer, if known; syslog messages have their own
-#   datagram(kind, bytes, time_ns)      one message of :syslog or :json without a decoder
-#   log(service, severity, message, time_ns)
-#   crowded?    whether a decoder's message met a full sink since the last call
-#   session(client_id, {sink => sequence}) → session     stored numbers by sink; nil: unknown, and the sink refuses records
-#   bytesize    of incomplete messages and of sinks without a bound;   incomplete: of the former;   messages, filtered: counts
-#   services    {name => count}; further names than services_limit count as "(others)"
+#   limit    maximum bytes of a message, or of a frame for :analogger
+#   framing  of :syslog (RFC 6587): :octet_counting, :lines, or :auto, which detects both
+#   host, pid  of the peer, if known; syslog messages state their own
+#   datagram(kind, bytes, time_ns)      adds one message of :syslog or :json
+#   log(service, severity, message, time_ns)   adds a message
+#   crowded?    whether a decoder's message found a full sink since the last call
+#   session(client_id, {sink => sequence}) → session     the stored numbers; a sink refuses
+#       records if its number is nil
+#   bytesize    bytes of incomplete messages and of sinks without a bound
+#   incomplete  bytes of incomplete messages;   messages, filtered: counts
+#   services    {name => count}; names beyond services_limit count as "(others)"
 #
-#   sink:    bytesize, lines: what take would return; dropped: count
-#   take(into = String.new) → [into, {client_id => sequence}], or nil; replaces the String's content and reuses its memory
-#   written: the taken bytes are written;  full?;  blocked?: full, without drops;  room?: half of the bound is free
-#   hit?: as crowded?, for this sink
-#   decoder: feed(bytes, time_ns), finish(time_ns) → nil, or the fault as a String, which stays
+#   sink:    bytesize, lines: counts of the lines in the sink; dropped: count of dropped lines
+#   take(into = String.new) → [into, {client_id => sequence}], or nil; overwrites the String
+#   written: the taken bytes are written;  full?;  blocked?: full, and drops is false
+#   room?: half of the bound is free;  hit?: like crowded?, for this sink
+#   decoder: feed(bytes, time_ns), finish(time_ns) → nil, or a permanent fault as a String
 #   deliver(service, severity, message, time_ns): adds a message parsed from a line of JSON
-#   bytesize: of the incomplete message; messages: count
+#   bytesize: bytes of the incomplete message; messages: count
 #   session: client_id; received: the highest sequence number so far, or 0
 #   stored(sink, sequence): the sink's output has stored records up to this number
 #   durable: every output of a route has stored records up to this number
-#   refused?: a record came for a sink with an unknown number
+#   refused?: whether a sink with an unknown number has refused a record
 #
-# Full sinks accept a decoder's messages up to twice the limit plus 16 MB; the reader checks
-# `crowded?` and stops. Beyond that, numbered records are refused, to be sent again, and others
-# dropped and counted. Messages given to `datagram` or `log` are dropped as soon as the sink is
-# full. A sink skips records with numbers that it has.
+# A full sink accepts a decoder's messages up to twice its bound plus 16 MB, until the reader checks
+# `crowded?` and stops. Beyond that, it refuses numbered records, which clients send again, and
+# drops and counts other messages. It drops messages of `datagram` and `log` as soon as it is full.
+# A sink skips records whose numbers it has already.
 
 require "gyre/log/ingest/json_lines"
 require "gyre/loop"

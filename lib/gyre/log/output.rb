@@ -17,14 +17,15 @@ module Gyre
   module Log
     # --- methods of each output ---
     #
-    #   prepare               gets ready to write; may take long
-    #   write(data, clients)  writes all; may take long; clients: {client id => last sequence number in data}; does not keep data
+    #   prepare               gets ready to write; may block
+    #   write(data, clients)  writes all, keeps no data; may block; clients: {id => last number}
     #   sync                  returns when all written bytes are durable; never blocks the loop
-    #   reopen  close         for HUP (false if it keeps the former file); the end; a file has reopen_soon for a HUP during a write
-    #   stored_by(client id)  the last stored sequence number of a client; raises Unavailable until known
+    #   reopen  close         for HUP: returns false if the former file stays in use; at the end
+    #   reopen_soon           of files only, for HUP during a write
+    #   stored_by(client id)  a client's last stored sequence number; raises Unavailable until known
     #   format                :text, :json or :redis;  sink_options: for Ingest#sink
-    #   trouble               nil, or why it cannot write now;  status: the same, and spilled bytes
-    #   rest(s)  resume       before an end; when the end was cancelled
+    #   trouble               why the output cannot write now, or nil;  status: also spilled bytes
+    #   rest(s)  resume       before the server ends; if its end is cancelled
     #   to_s                  its name
     module Output
       class << self

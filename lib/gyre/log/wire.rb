@@ -44,8 +44,7 @@ module Gyre
           bytes < limit ? bytes : TOO_LONG
         end
 
-        # Returns a frame's service, severity and message; nil if the frame has fewer than three
-        # colons.
+        # Returns a frame's service, severity and message; nil if it has fewer than three colons.
         def parts(frame)
           return unless frame.getbyte(HEADER_BYTES) == 58
 

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # Sends commands before earlier replies have come: batches (Client#pipeline), promises
-# (Client#async). Methods are defined from text, because a Ractor cannot call methods that a block
-# defines.
+# (Client#async). Methods are defined from text, because a Ractor cannot call a block's methods.
 
 require "gyre/sync/promise"
 

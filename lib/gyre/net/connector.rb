@@ -27,8 +27,7 @@ module Gyre
       # Errors of this machine's own network. {#failure} prefers any other error to these.
       LOCAL = [Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT, Errno::ENETUNREACH, Errno::EHOSTUNREACH].freeze
 
-      # `timeout_s` includes name resolution; nil means the system's limits. `only` filters
-      # Addrinfos.
+      # `timeout_s` includes name resolution; nil: the system's limits. `only` filters Addrinfos.
       def initialize(endpoint, timeout_s, only = nil)
         @endpoint = endpoint
         @only = only

@@ -2,8 +2,7 @@
 
 # Makes TLS contexts from options: certificates and keys (files or PEM), authorities, protocols,
 # host names. Called by servers and clients of all protocols. An invalid file raises an
-# ArgumentError that names the file. ext/gyre/net/tls*.c calls libssl. Never prompts for a
-# passphrase.
+# ArgumentError that names the file. ext/gyre/net/tls*.c calls libssl. Never prompts.
 require "gyre/errors"
 require "gyre/loop"
 

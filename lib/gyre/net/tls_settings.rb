@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Settings of TLS servers for gyre serve and gyre log. Each row is a keyword of TLS.server. Opens no
-# file.
+# TLS settings of gyre serve and gyre log. Each row is a keyword of TLS.server. Opens no file.
 
 require "gyre/settings"
 

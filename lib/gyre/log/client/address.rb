@@ -35,8 +35,7 @@ module Gyre
       # Returns the parts of a spool's name that identify the server.
       def parts = @endpoint.path ? ["unix", @endpoint.path] : [@endpoint.host, @endpoint.port]
 
-      # Returns the frame that opens a connection. `adopted` means that an ended process made the
-      # records.
+      # Returns the frame that opens a connection. `adopted`: an ended process made the records.
       def authentication(identity, adopted: false)
         words = "authentication"
         words += "/2 client=#{identity.client_id}#{" secret=#{identity.secret}" if identity.secret}" if identity

@@ -14,8 +14,7 @@ require "gyre/log/disk_queue"
 module Gyre
   module Log
     class Backlog
-      # Whole records. `mark` is the spool's position after the batch, or nil if the batch is in
-      # memory.
+      # Whole records. `mark` is the spool's position after them, or nil if they are in memory.
       Batch = Struct.new(:bytes, :last, :count, :mark)
 
       attr_reader :dropped, :spooled # numbers of records
@@ -91,8 +90,7 @@ module Gyre
         store(drop: false)
       end
 
-      # Drops the spool's oldest segment or, if it is empty, the oldest batch; only if `drop` is
-      # set.
+      # If `drop` is set, drops the spool's oldest segment or else the oldest batch in memory.
       def drop_oldest
         return unless @drop
         return forget unless @spool && !@spool.empty?

@@ -29,8 +29,7 @@ module Gyre
 
       attr_reader :standing, :dialer
 
-      # `spool` has records of an earlier thread or process. The block returns the time by which
-      # delivery must end, or nil.
+      # `spool` has records of an earlier thread or process. The block returns the deadline, or nil.
       def initialize(options, outbox, waiters, identity, spool: nil, adopted: false, acknowledged: 0, &closing_at)
         @options, @outbox, @waiters, @identity, @closing_at = options, outbox, waiters, identity, closing_at
         @reported = {}
@@ -48,7 +47,7 @@ module Gyre
 
       def acknowledged = @backlog.acknowledged
 
-      # Runs until the client is closed and all records are sent, or the time is over. Remaining
+      # Runs until the client is closed and all records are sent or the deadline is over. Remaining
       # records go to the spool. If the block returns true, they stay in memory for {#resume}.
       # Thread#kill takes effect only between two turns or in a wait, so that each record is in
       # memory or in the spool.

@@ -45,8 +45,7 @@ module Gyre
       # Makes the next attempt start at once. Any thread may call this method.
       def hurry = @hurry = true
 
-      # Starts an attempt when it is due. Returns a new connection or nil. Raises the last attempt's
-      # error.
+      # Starts an attempt when due. Returns a new connection or nil; raises an attempt's error.
       def connection(identity)
         if @results.empty?
           attempt(identity) if @attempt.nil? && (@hurry || Clock.now >= @retry_at)

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# A log client's limits, times, policies and folder of spools. Checks them. Made by
-# Gyre::Log::Client.
+# A log client's limits, times, policies and folder of spools. Made by Gyre::Log::Client.
 
 require "gyre/log/client/spools"
 require "set"

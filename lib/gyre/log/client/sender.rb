@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Starts and ends a log client's thread, and starts a new thread after a fork or in a daemon. Other
-# threads wait here for the thread. Made by Gyre::Log::Client. The thread runs a
-# Gyre::Log::Delivery.
+# Starts and ends a log client's thread, also after a fork and in a daemon. Other threads wait here
+# for it. Made by Gyre::Log::Client. The thread runs a Gyre::Log::Delivery.
 
 require "gyre/clock"
 require "gyre/log/client/delivery"
@@ -24,8 +23,7 @@ module Gyre
         set_up(Identity.fresh)
       end
 
-      # Starts the thread unless it runs or {#close} was called. Raises ThreadError in a signal
-      # handler.
+      # Starts the thread unless it runs or was closed. Raises ThreadError in a signal handler.
       def start
         @starting.synchronize do
           return if @thread&.alive? || @closing_at
@@ -107,8 +105,7 @@ module Gyre
 
       # --- the process's end, daemons and forks: called by Gyre::Log::ProcessHooks ---
 
-      # Waits for all acknowledgements while the server is reachable. `since` is the time of the
-      # exit.
+      # Waits for acknowledgements while the server is reachable. `since` is the time of the exit.
       def flush_at_exit(since)
         number = @outbox.sequence
         left = since + @options.exit_timeout - Clock.now
@@ -174,8 +171,7 @@ module Gyre
     module ProcessHooks
       @senders = {}.compare_by_identity
 
-      # Prepended to Process's singleton class. `fork` and IO.popen("-") call `_fork`; `daemon` does
-      # not.
+      # Prepended to Process's singleton class. fork and IO.popen("-") call _fork; daemon does not.
       module Fork
         def _fork = super.tap { |pid| ProcessHooks.forked if pid.zero? }
 

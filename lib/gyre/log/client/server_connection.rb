@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # A log client's connection: authenticates, writes as much as the socket takes, reads replies.
-# Opened by Gyre::Log::Dialer in a thread, then used by Gyre::Log::Transmission. Waits only while it
-# opens.
+# Opened by Gyre::Log::Dialer in a thread, then used by Gyre::Log::Transmission. Never waits after
+# opening.
 
 require "gyre/clock"
 require "gyre/log/errors"

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # Makes and locks spools of log clients, and finds spools of ended processes. A spool is a disk
-# queue (disk_queue.rb) whose note is the client id's secret. A process lives if it has the spool's
-# lock.
+# queue (disk_queue.rb) whose note is the client id's secret. A process has the lock until it ends.
 #
 # Records of a spool are sent as this program's own. This user must therefore own folder and files,
 # and no other user may write to them (Gyre::Log::Ownership).
@@ -41,8 +40,7 @@ module Gyre
           raise
         end
 
-        # Takes over spools of ended processes, the oldest first. Yields each spool; the block must
-        # close it.
+        # Takes over spools of ended processes, the oldest first. The block must close each spool.
         def each_orphan(folder, name, **options)
           return unless File.exist?(folder)
 
@@ -94,8 +92,7 @@ module Gyre
           end
         end
 
-        # Removes a folder without a lock file, whose process was killed while it deleted the
-        # folder.
+        # Removes a folder without a lock file: its process was killed while it deleted the spool.
         def remove_rest(path)
           Dir.rmdir(path) && nil
         rescue SystemCallError

@@ -35,8 +35,7 @@ module Gyre
         note_progress unless connection.acknowledges? && @backlog.any?
       end
 
-      # Reads acknowledgements. A connection's first acknowledgement may repeat an old number; this
-      # is not progress.
+      # Reads acknowledgements. A connection's first repeats an old number, which is not progress.
       def receive
         before = @backlog.acknowledged
         number = @connection.acknowledged
@@ -44,8 +43,7 @@ module Gyre
         note_progress if @backlog.acknowledged > before
       end
 
-      # Writes as much as the socket takes. Returns true if the caller must read acknowledgements
-      # and call again.
+      # Writes as much as the socket takes. True if the caller must read replies and call again.
       def send_batches
         BATCHES_A_TURN.times do
           @writing ||= next_writing or return false

@@ -1,12 +1,11 @@
 # frozen_string_literal: true
 
-# One file of a Gyre::Log::DiskQueue: a header, then records in wire format. Never reads a record's
-# content.
+# One file of a Gyre::Log::DiskQueue: a header, then records in wire format. Reads no contents.
 #
 #    0  8 bytes "GYREQUE1"     8  8 bytes name of the records' format, zeros   16  u32 CRC-32 of these 16 bytes   (all big-endian)
-#   32  u64 position, u32 CRC-32 of it      48  the same again: the two are written in turn, and the higher valid one counts,
-#       so that a write which is torn by a crash leaves the other one
-#   64  records; everything before the position is done
+#   32  u64 position, u32 CRC-32 of the position    48  the same. Updates write the two in turn; the
+#       higher valid position counts. A torn write leaves the other position valid.
+#   64  records; records before the position are done
 
 require "gyre/log/disk"
 require "gyre/log/ownership"

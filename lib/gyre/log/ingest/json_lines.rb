@@ -41,8 +41,7 @@ module Gyre
 
         private
 
-        # True if a number has too many digits. Such a number takes quadratic time to read and
-        # write.
+        # True if a number has too many digits, which take quadratic time to read and write.
         def long_number?(text)
           return false unless SOME_DIGITS.match?(text)
 

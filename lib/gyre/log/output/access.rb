@@ -16,8 +16,7 @@ module Gyre
         GROUP = 0o070
 
         class << self
-          # Takes "user", "user:group" or ":group", as names or numbers. Returns both ids; nil for a
-          # missing part.
+          # Takes "user", "user:group" or ":group", as names or numbers. Returns ids, or nil.
           def owner(owner)
             user, group = owner.to_s.split(":", 2)
             ids = [user.to_s.empty? ? nil : id(user, "user") { |name| Etc.getpwnam(name).uid },

@@ -85,8 +85,7 @@ module Gyre
           @journal.compact(seconds) if commit.astray || @journal.large?
         end
 
-        # Syncs the file and opens its path again. On failure, keeps the open file and returns
-        # false.
+        # Syncs the file and opens its path again. On failure, keeps the file and returns false.
         def reopen
           return unless @open
 
@@ -98,8 +97,7 @@ module Gyre
         end
 
         # Makes a write that lacks disk space reopen the path and move its batch to the new file,
-        # because a removed file frees its space only when it is closed. Not called by the writer's
-        # task.
+        # because a removed file frees its space only when it is closed. Called in other tasks.
         def reopen_soon
           @reopen_soon = true if @open && (@retries.trouble || !@file.same?)
         end
@@ -215,8 +213,7 @@ module Gyre
           !@reopen_soon && !@file.replaced? && !@file.deleted?
         end
 
-        # Removes a partly written batch. Compacts the journal, because the next entry would confirm
-        # the batch's entry.
+        # Removes a partly written batch. Compacts: the next entry would confirm the batch's entry.
         def start_over(bytes)
           @reopen_soon = false
           @file.take_back(bytes)

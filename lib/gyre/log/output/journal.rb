@@ -86,8 +86,7 @@ module Gyre
 
       private
 
-      # Opens and locks the journal, again if a former server replaced it meanwhile. Returns nil if
-      # no journal can be created.
+      # Opens and locks the journal. Returns nil if no journal can be created.
       def open_locked
         loop do
           io = Output::Access.private_file(@path, ::File::RDWR | ::File::APPEND)

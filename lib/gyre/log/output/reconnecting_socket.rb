@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Connects to another server for Output::Socket and Output::Redis. Retries with growing pauses and
-# never gives up.
+# Connects to another server for Output::Socket and Output::Redis. Retries with growing pauses.
 
 require "gyre/log/output/retry"
 require "gyre/net"

@@ -3,11 +3,10 @@
 # Recovers a log file when the server starts: compares it with its journal's last entry, cuts off an
 # incomplete batch, and ends a torn line. Called by Output::File. Removes at most one batch.
 #
-#   the file from the entry's offset on          is                 then
-#   as long as the batch or longer, CRC right    whole              its sequence numbers count
-#   not longer than the batch, or CRC wrong      torn               cut off at the offset; they do not count
-#   longer than the batch, CRC wrong             changed by others  left alone; they do not count
-#   not to be found                              gone               they do not count
+#   whole     The file has the entry's batch with the right CRC. The batch's numbers count.
+#   torn      The CRC is wrong, and nothing follows the batch. It is cut off.
+#   changed   The CRC is wrong, but more bytes follow. Other programs changed the file; it is kept.
+#   gone      The file does not exist.
 #
 # The file is found by the entry's dev and ino, under the log's name or another name in its folder.
 # A restored copy is recognized by its bytes. Recovery first syncs the file and drops its pages,

@@ -101,8 +101,7 @@ module Gyre
           failure ? failure.message : (done ? nil : "the transaction was not executed")
         end
 
-        # Returns the command that stores each client's sequence number and time; empty if there are
-        # no clients.
+        # Returns the command that stores the clients' numbers and the time; empty without clients.
         def numbers(clients)
           time = @clock.call.to_i
           clients.empty? ? "" : Resp.command("HSET", @clients_key, *clients.flat_map { |id, seq| [id, "#{seq} #{time}"] })

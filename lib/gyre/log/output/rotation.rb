@@ -5,9 +5,8 @@
 #
 #   log ──► log.1 ──► log.1.gz     older ones move up first, log.2.gz ──► log.3.gz, from the last one down
 #
-# Each step is one rename or unlink and keeps a name for every byte, so that the next rotation can
-# continue after a kill. A compressed file is written as *.part, synced and renamed. Then the plain
-# file is removed.
+# Each step is one rename or unlink and keeps a name for every byte: after a kill, the next rotation
+# continues. Compression writes *.part, syncs and renames it, and removes the plain file.
 
 require "gyre/task"
 require "gyre/log/output/access"
@@ -34,8 +33,7 @@ module Gyre
       def due?(stat, bytes, time)
         return false if stat.size.zero? || @packing || (@postponed_until && Clock.now < @postponed_until)
 
-        # A file is too old if its last line is from an earlier period in local time. Weeks begin on
-        # Monday.
+        # A file is due if its last line is from an earlier local period. Weeks begin on Monday.
         (@settings.size && stat.size + bytes > @settings.size) || (@settings.every && period(stat.mtime) != period(time))
       end
 
@@ -81,8 +79,7 @@ module Gyre
 
       def numbered = parts.grep(NUMBERED).group_by { |path| path[NUMBERED, 1].to_i }
 
-      # Increases the numbers of parts until number 1 is free. Stops at a gap, which a crash may
-      # leave.
+      # Increases the numbers of parts to free number 1. Stops at a gap, which a crash may leave.
       def free_number
         present = numbered
         last = (1..).find { |number| !present.key?(number) } - 1
@@ -135,8 +132,7 @@ module Gyre
       # plain file only after the compressed file is durable.
       module Packing
         SUFFIX = ".gz"
-        # Bytes compressed per call without the GVL. A busy loop returns the GVL late, so calls are
-        # long.
+        # Bytes compressed without the GVL. A busy loop returns the GVL late, so calls are long.
         PIECE_BYTES = 4 * 1024 * 1024
 
         module_function

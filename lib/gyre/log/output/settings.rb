@@ -28,8 +28,7 @@ module Gyre
         value
       end
 
-      # A file mode in octal. YAML reads 0640 as octal and 640 as decimal; no usable mode is
-      # ambiguous.
+      # A mode in octal. YAML reads 0640 as octal and 640 as decimal; no usable mode is ambiguous.
       mode = type.new("MODE", "a file mode in octal that lets the server write, such as 0640") do |value|
         next value if value.is_a?(Integer) && value.between?(0o600, 0o777)
 

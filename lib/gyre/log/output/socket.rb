@@ -42,8 +42,7 @@ module Gyre
 
         private
 
-        # True if the peer has closed the connection. Discards received bytes, which may be endless,
-        # up to a limit.
+        # True if the peer has closed the connection. Discards some of the received bytes.
         def ended?(transport)
           READS.times do
             bytes = transport.read_available(4096)

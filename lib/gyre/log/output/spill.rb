@@ -5,8 +5,7 @@
 #
 #   record: sequence number: how many clients │ time, names: none │ clients (id 16 bytes, u64 sequence number) │ lines
 #
-# Drained lines are written as this server's own. This user must therefore own folder and files
-# (Ownership).
+# Drained lines appear as this server's own, so this user must own folder and files (Ownership).
 
 require "gyre/log/disk_queue"
 require "gyre/log/ingest"
@@ -95,8 +94,7 @@ module Gyre
           [lines, clients, mark]
         end
 
-        # Marks batches up to `mark` as drained. Does not sync; after a power failure they may be
-        # drained twice.
+        # Marks batches up to `mark` as drained. A power failure may undo this, as there is no sync.
         def drained(mark)
           @queue.acknowledge(mark)
           tidy

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Puts a spill before an output that may stall. Batches that the output does not take in time go to
-# disk and count as stored. They are drained later, in order. Made by Output.open for `when_full:
-# spill`.
+# Puts a spill before an output that may stall. Late batches go to disk and count as stored. They
+# are drained later, in order. Made by Output.open for `when_full: spill`.
 #
 #   write ──► spill empty: the writer's task gives the batch to the output ──► taken in time: stored
 #                │ not empty                          │ not taken within STILL_S

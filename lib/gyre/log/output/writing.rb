@@ -42,9 +42,8 @@ module Gyre
           data.unpack1("a#{[PIECE_BYTES, data.bytesize - at].min}", offset: at)
         end
 
-        # Runs the block in a thread, and pauses the loop for it. Ruby switches from a busy loop
-        # only after 100 ms: a sync of 1 ms took 200 ms, with these pauses 12 ms. `abandon` is
-        # Offload.call's.
+        # Runs the block in a thread, and pauses the loop for it. Ruby leaves a busy loop only after
+        # 100 ms: a sync of 1 ms took 200 ms, with pauses 12 ms. `abandon` is Offload.call's.
         def in_thread(abandon: false, &work)
           task = Task.current?
           passing = task&.async("log sync", transient: true) do

@@ -93,8 +93,7 @@ module Gyre
     class DatagramReceiver < Acceptor
       # Maximum reads in a turn; packets that the socket has taken already are read beyond it.
       READS = 250
-      # Bytes of the kernel's buffer, which net.core.rmem_max may reduce. Datagrams have no
-      # backpressure.
+      # Bytes of the kernel's buffer, up to net.core.rmem_max. Datagrams have no backpressure.
       WAITING_BYTES = 4 * 1_048_576
 
       def initialize(*)

@@ -54,8 +54,7 @@ module Gyre
         @wake.signal
       end
 
-      # Orders a pass now and another within the commit interval, so that the end of a burst does
-      # not wait for the timer.
+      # Orders a pass now and another within the commit interval, for the end of a burst.
       def commit_now
         @urgent = true
         @wake.signal
@@ -65,12 +64,10 @@ module Gyre
       # returns the number of unwritten bytes.
       def flush(timeout = nil) = await(timeout, :order_sync, :await)
 
-      # Syncs, closes and reopens each output after its pending writes. Returns true if all
-      # succeeded.
+      # Syncs and reopens each output after its pending writes. Returns true if all succeeded.
       def reopen(timeout = nil) = await(timeout, :order_reopen, :await_reopened)
 
-      # Leaves spilled lines on disk, before the server ends. Waits for current writes up to
-      # `timeout`.
+      # Leaves spilled lines on disk at the end. Waits for current writes up to `timeout`.
       def rest(timeout)
         deadline = Clock.now + timeout
         @writers.each { |writer| writer.rest([deadline - Clock.now, 0].max) }

@@ -58,8 +58,8 @@ module Gyre
         act { nil }
       end
 
-      # Ends the connection after its time limit. Before that, reads bytes that arrived while the
-      # process was suspended.
+      # Ends the connection after its time limit. First reads bytes that arrived during a
+      # suspension.
       def tick
         return unless overdue? || idle?
 
@@ -68,12 +68,10 @@ module Gyre
         act { refuse("nothing came for #{@hub.limits.idle_timeout_s} s") } if idle?
       end
 
-      # Called in the committer's task when more messages are durable. Makes the hub call
-      # {#send_due}.
+      # Called in the committer's task when more is durable. Makes the hub call {#send_due}.
       def acknowledged = @hub.send_soon(self)
 
-      # Called in a separate task after the files were reopened or failed. Makes the hub call
-      # {#send_due}.
+      # Called in another task after a reopen of the files. Makes the hub call {#send_due}.
       def reopened(done)
         @response = done ? "accepted 2\nreopened\n" : "accepted 2\nerror: not every file could be reopened\n"
         acknowledged
@@ -216,8 +214,7 @@ module Gyre
         !closed?
       end
 
-      # Ignores a missing close_notify, because many clients send none and messages state their
-      # length.
+      # Ignores a missing close_notify: many clients send none, and messages state their length.
       def receive
         @transport.read_available(READ_BYTES, @hub.buffer)
       rescue TLS::Truncated

@@ -2,8 +2,7 @@
 
 # Limits the messages in memory. Above the limit, nothing is read until half of the memory is free.
 # A connection with messages for a full output is paused until half of the output's queue is free.
-# The whole connection waits, because its messages stay in order. Called by the hub and its
-# connections.
+# The whole connection waits, because its messages stay in order. Called by the hub.
 
 require "gyre/settings/units"
 
@@ -28,8 +27,7 @@ module Gyre
 
       attr_reader :pauses # times that memory was full
 
-      # The loop yields the key :full while memory is full, and :room when {#release} must be
-      # called.
+      # The loop yields :full while memory is full, and :room when {#release} must be called.
       def initialize(loop, server)
         @loop, @server, @routing, @ingest, @committer = loop, server, server.routing, server.ingest, server.committer
         @limit = server.limits.memory_bytes_limit
@@ -79,8 +77,7 @@ module Gyre
         wait(peer, @routing.sinks_of(service).select(&:blocked?)) if service && !@queued.empty?
       end
 
-      # Counts connections that wait for a sink. Copies the list, because another thread may call
-      # this.
+      # Counts connections that wait for a sink. Copies the list, as another thread may call this.
       def queued(sink) = @queued.values.count { |sinks| sinks.include?(sink) }
 
       # Resumes connections whose sinks have room again. Called for the key :room.
@@ -166,8 +163,7 @@ module Gyre
         Flow.resume(parked)
       end
 
-      # Closes connections with the largest incomplete messages, which could keep memory full
-      # endlessly.
+      # Closes connections with the largest incomplete messages, which could keep memory full.
       def evict_incomplete(connections)
         excess = @ingest.incomplete - (@limit / 2)
         return unless excess.positive?

@@ -3,16 +3,15 @@
 # Parses the first frame on the main port and checks the key, for Gyre::Log::Connection. Pure: bytes
 # in, a value out.
 #
-#   service ":" "authentication" ":" key                              Analogger's wire
-#   service ":" "authentication/2 client=<32 hex digits> secret=<32 hex digits>" ":" key     acknowledged records; older
-#                                                                     clients have no secret (identity.rb). Further words are ignored,
-#                                                                     but host= and pid= (origin.rb)
-#   service ":" "authentication/2 tail" ":" key                       lines as they come; no service: all
-#   ":" "authentication/2 status" ":" key                             one line of JSON
-#   ":" "authentication/2 reopen" ":" key                             one line when the files are reopened
+#   service ":" "authentication" ":" key                    Analogger's protocol
+#   service ":" "authentication/2 client=<id> secret=<secret>" ":" key      acknowledged records
+#   service ":" "authentication/2 tail" ":" key             lines as they come; empty: all services
+#   ":" "authentication/2 status" ":" key                   one line of JSON
+#   ":" "authentication/2 reopen" ":" key                   one line when the files are reopened
 #
-# Analogger ignores the severity and responds "accepted" to all; this server responds "accepted 2"
-# to all but the first kind.
+# Id and secret have 32 hex digits. Old clients have no secret (identity.rb). Of further words, only
+# host= and pid= have a meaning (origin.rb). Analogger ignores the severity and responds "accepted".
+# This server responds "accepted" to the first kind and "accepted 2" to the others.
 
 require "openssl"
 require "gyre/log/wire/identity"
@@ -39,8 +38,7 @@ module Gyre
         @denials = Denials.new
       end
 
-      # Returns a Request, nil for an incomplete frame, :denied for a wrong key, or a fault as a
-      # String.
+      # Returns a Request, nil (incomplete frame), :denied (wrong key), or a fault as a String.
       def read(bytes)
         frame = Wire.authentication(bytes)
         return frame unless frame.is_a?(Hash)
@@ -107,8 +105,7 @@ module Gyre
         @counts[network] = former || Count.new(now_s, 0)
       end
 
-      # Returns an IPv6 address's network: a machine may use all its addresses (RFC 4291, section
-      # 2.5.4).
+      # A machine may use all addresses of its IPv6 network (RFC 4291, section 2.5.4).
       def network(host)
         host.include?(":") ? IPAddr.new(host[/\A[^%]*/]).mask(64).to_s : host
       rescue IPAddr::Error

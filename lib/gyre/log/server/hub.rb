@@ -64,8 +64,8 @@ module Gyre
 
       def report(message) = @server.report(message)
 
-      # Reports a fault of the server's code. A full description may load files, and this may fail
-      # for lack of descriptors.
+      # Reports a fault of the server's code. A full description may load files, which needs
+      # descriptors.
       def report_fault(error, about = "")
         report("#{about}#{error.full_message(highlight: false)}")
       rescue StandardError, ScriptError
@@ -166,8 +166,7 @@ module Gyre
       end
     end
 
-    # Computes messages per second for `gyre log status`. Takes a sample of the counter every
-    # second.
+    # Computes messages per second for `gyre log status`. Takes a sample of a counter each second.
     class Rates
       SPANS_S = [1, 10, 60].freeze
 

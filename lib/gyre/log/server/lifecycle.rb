@@ -29,8 +29,7 @@ module Gyre
       # True if the server ended before everything was written.
       def abandoned? = @complete == false
 
-      # Serves until the server is stopped; yields when it is ready. Returns true if every received
-      # message was written.
+      # Serves until stopped; yields when ready. Returns true if every received message was written.
       def serve(task, signals)
         @started_s = Clock.now
         @task = task

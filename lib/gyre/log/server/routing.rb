@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Opens the configured outputs, makes a sink of the ingest for each, and sets the ingest's routes.
-# Called once by the server.
+# Opens the configured outputs, makes a sink for each, and sets the ingest's routes. Called once.
 
 require "gyre/log/output"
 
@@ -50,8 +49,7 @@ module Gyre
         @pairs.to_h { |sink, output| [sink, stored_in(output, client_id, needed.include?(sink))] }
       end
 
-      # If `abandon` is true, closes outputs in threads. The thread of a stuck output ends with the
-      # process.
+      # If `abandon` is true, closes outputs in threads, which end with the process at the latest.
       def close(abandon: false)
         return outputs.each(&:close) unless abandon
 
@@ -83,9 +81,9 @@ module Gyre
         raise ArgumentError, "when_full: #{error.message}"
       end
 
-      # Makes one sink per output. Logs with the same file share a sink, so that lines stay in order
-      # and a client's records are counted together. Culls or writes raw only if all logs of the
-      # output do.
+      # Makes one sink per output. Logs share their file's sink, so that lines stay in order and a
+      # client's records are counted together. Culls or writes raw only if all logs of the output
+      # do.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           key = group.first[:services] ? "logfile" : "default_log"

@@ -40,8 +40,7 @@ module Gyre
       end
 
       # Returns the client's session and replaces its former connection. Raises Output::Unavailable
-      # if an output of the service has unknown numbers or, after a refused record, if any output
-      # has.
+      # if an output of the service (after a refused record: any output) has unknown numbers.
       def find(client_id, connection, service = nil)
         session = @sessions[client_id]
         former, session.connection = session.connection, nil if session

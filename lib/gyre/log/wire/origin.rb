@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The origin of messages: host and process as a client's first frame states them (Gyre::Log::Address
-# writes it, Gyre::Log::Handshake reads it), or the peer's address. Short, without spaces, and never
+# writes it, Gyre::Log::Handshake reads it), or the peer's address. Short, without spaces, not
 # verified.
 
 require "socket"

@@ -93,8 +93,7 @@ module Gyre
             @nameless = false
           end
 
-          # Truncates first, because ext4's unwritten extents may lose bytes that are rewritten in
-          # place.
+          # Truncates first: ext4's unwritten extents may lose bytes that are rewritten in place.
           def write_again(commit)
             commit&.torn = true
             start = commit ? commit.entry.offset : @end

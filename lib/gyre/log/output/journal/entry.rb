@@ -13,8 +13,7 @@ require "zlib"
 module Gyre
   module Log
     class Journal
-      # A batch that will be written. `time` is in seconds since 1970; `clients` is {32 hex digits
-      # => last sequence number}.
+      # A batch to be written. `time`: seconds since 1970; `clients`: {id => last sequence number}.
       Batch = Struct.new(:time, :dev, :ino, :offset, :length, :crc, :clients)
       # `clients` is {id => [last stored sequence number, time last seen]}.
       Snapshot = Struct.new(:clients)

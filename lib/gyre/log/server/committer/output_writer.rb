@@ -13,8 +13,7 @@ module Gyre
   module Log
     class Committer
       class OutputWriter
-        # Orders that are served together. `kept` means that the old file stays in use after a
-        # failed reopen.
+        # Orders that are served together. `kept`: a reopen failed, and the old file stays in use.
         Round = Struct.new(:write, :sync, :reopen, :served, :kept) { def empty? = !(write || sync || reopen) }
 
         # `stored` is called with the sink and {client id => sequence number} of a durable batch.
@@ -44,11 +43,11 @@ module Gyre
           order { |round| round.reopen = true }
         end
 
-        # Waits until the round is served, or a failing output has no bytes to write. False after
-        # the deadline.
+        # Waits until the round is served or a failing output has no bytes. False after the
+        # deadline.
         def await(round, deadline) = wait_until(deadline) { round.served || idle? }
 
-        # Waits until the round is served. True if earlier writes are durable and the former file is
+        # Waits until the round is served. True if earlier writes are durable and the old file is
         # closed.
         def await_reopened(round, deadline) = wait_until(deadline) { round.served } && !round.kept
 
