@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Swiftcore::Analogger::Client with the methods of the analogger gem, which must not be loaded, too.
-# Loaded by `require "gyre/log/analogger"`. Uses acknowledgements if the server offers them.
+# Swiftcore::Analogger::Client with the methods of the analogger gem, which must not be loaded as
+# well. Loaded by `require "gyre/log/analogger"`. Uses acknowledgements if the server offers them.
 
 require "gyre/log/client"
 
@@ -26,8 +26,8 @@ module Swiftcore
         end
       end
 
-      # A new client copies the class's settings. Later, only its `connection_failure_timeout` and
-      # `max_failure_count` have an effect.
+      # A new client copies the class's settings. After that, only changes of
+      # `connection_failure_timeout` and `max_failure_count` have an effect.
       DEFAULTS.each_key do |name|
         define_method(name) { @originals.fetch(name) } unless name == :tmplog
         define_method(:"#{name}=") { |value| @originals[name] = value }

@@ -75,8 +75,8 @@ module Gyre
         @sender.wait(timeout_s) { raise_refusal || @sender.state == :connected }
       end
 
-      # Waits until the server has acknowledged all earlier records. Analogger's protocol has no
-      # acknowledgements; then waits until all records are sent.
+      # Waits until the server has acknowledged all earlier records. With Analogger's protocol,
+      # which has no acknowledgements, waits until they are sent.
       # @param timeout_s [Numeric]
       # @return [Boolean] false after the timeout
       # @raise [Denied, Incompatible] messages are kept

@@ -23,7 +23,7 @@ module Gyre
       attr_reader :path
       attr_reader :limit
 
-      # Returns the length of the first whole records within `limit`, or of the first record.
+      # Returns the length of the whole records within `limit`, at least of the first record.
       def self.cut(bytes, limit)
         return bytes.bytesize if bytes.bytesize <= limit
 
@@ -182,7 +182,7 @@ module Gyre
         length && (length + Records::HEADER_BYTES)
       end
 
-      # Skips a damaged record, and the rest of its segment if the record's length is invalid.
+      # Skips a damaged record, or the rest of its segment if no whole record follows.
       def skip(segment, offset)
         behind = offset + (length_at(segment, offset) || @record_limit)
         return cut(segment, offset) if behind > segment.size && segment.equal?(@found_last)

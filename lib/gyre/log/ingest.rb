@@ -32,7 +32,7 @@
 #   incomplete  bytes of incomplete messages;   messages, filtered: counts
 #   services    {name => count}; names beyond services_limit count as "(others)"
 #
-#   sink:    bytesize, lines: counts of the lines in the sink; dropped: count of dropped lines
+#   sink:    bytesize, lines: bytes and number of its lines; dropped: number of dropped lines
 #   take(into = String.new) → [into, {client_id => sequence}], or nil; overwrites the String
 #   written: the taken bytes are written;  full?;  blocked?: full, and drops is false
 #   room?: half of the bound is free;  hit?: like crowded?, for this sink

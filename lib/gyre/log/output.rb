@@ -20,12 +20,14 @@ module Gyre
     #   prepare               gets ready to write; may block
     #   write(data, clients)  writes all, keeps no data; may block; clients: {id => last number}
     #   sync                  returns when all written bytes are durable; never blocks the loop
-    #   reopen  close         for HUP: returns false if the former file stays in use; at the end
-    #   reopen_soon           of files only, for HUP during a write
+    #   reopen                called for HUP; returns false if the former file stays in use
+    #   reopen_soon           called for HUP during a write; only files have it
+    #   close                 called at the end
     #   stored_by(client id)  a client's last stored sequence number; raises Unavailable until known
     #   format                :text, :json or :redis;  sink_options: for Ingest#sink
     #   trouble               why the output cannot write now, or nil;  status: also spilled bytes
-    #   rest(s)  resume       before the server ends; if its end is cancelled
+    #   rest(s)               called before the server ends
+    #   resume                called if the end is cancelled
     #   to_s                  its name
     module Output
       class << self
@@ -68,7 +70,7 @@ module Gyre
           Access.place(path)
           return Descriptor.open(path, **common) if ::File.exist?(path) && !::File.file?(path)
 
-          # Keeps a symlink, because rotation renames only its target.
+          # Resolves a symlink, so that rotation renames the target and keeps the link.
           path = ::File.realdirpath(path) if settings[:rotate] && ::File.symlink?(path)
           access = Access.new(mode: settings[:mode], owner: settings[:owner])
           File.new(path, access: access, rotation: Rotation.from(settings[:rotate], path, report: common[:report]), **common)

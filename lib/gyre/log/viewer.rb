@@ -45,8 +45,7 @@ module Gyre
         raise ProtocolError, "#{self} sent an invalid status"
       end
 
-      # Makes the server write, sync and reopen its files. Afterwards, renamed files may be
-      # compressed.
+      # Makes the server write, sync and reopen its files. Renamed files may then be compressed.
       # @param within_s [Numeric]
       # @return [void]
       # @raise [ProtocolError] the server still writes to one of the former files

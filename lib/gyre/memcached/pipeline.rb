@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # Sends commands before earlier replies have come: batches (Client#pipeline), promises
-# (Client#async). Methods are defined from text, because a Ractor cannot call a block's methods.
+# (Client#async). Methods are defined from text, because a Ractor cannot call methods that a block
+# defines.
 
 require "gyre/sync/promise"
 

@@ -59,7 +59,7 @@ module Gyre
         Endpoint.new(:unix, path: File.expand_path(endpoint.path))
       end
 
-      # True if a frame has room for the parts, despite a long key.
+      # True if a frame has room for the parts; a long key may leave none.
       def room?(*parts) = Wire::FRAME_BYTES_LEAST + [@service, *parts, @key].sum(&:bytesize) + 1 < Wire::FRAME_BYTES_LIMIT
 
       def context(tls) = tls.is_a?(Hash) ? TLS.client(**tls) : TLS.context(tls, server: false)

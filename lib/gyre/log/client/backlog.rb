@@ -90,7 +90,7 @@ module Gyre
         store(drop: false)
       end
 
-      # If `drop` is set, drops the spool's oldest segment or else the oldest batch in memory.
+      # If `drop` is set, drops the spool's oldest segment; if the spool is empty, the oldest batch.
       def drop_oldest
         return unless @drop
         return forget unless @spool && !@spool.empty?

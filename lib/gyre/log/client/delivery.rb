@@ -47,8 +47,8 @@ module Gyre
 
       def acknowledged = @backlog.acknowledged
 
-      # Runs until the client is closed and all records are sent or the deadline is over. Remaining
-      # records go to the spool. If the block returns true, they stay in memory for {#resume}.
+      # Runs until the client is closed and all records are sent or the deadline has passed.
+      # Remaining records then go to the spool or, if the block returns true, stay for {#resume}.
       # Thread#kill takes effect only between two turns or in a wait, so that each record is in
       # memory or in the spool.
       def deliver

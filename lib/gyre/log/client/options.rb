@@ -71,7 +71,7 @@ module Gyre
         self.spool = nil
       end
 
-      # Reports each text about a spool once.
+      # Reports each text about a spool only once.
       def report_once(text)
         report.call(text) if @reported.size < ClientOptions::REPORTS_LIMIT && @reported.add?(text)
       end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Starts and ends a log client's thread, also after a fork and in a daemon. Other threads wait here
-# for it. Made by Gyre::Log::Client. The thread runs a Gyre::Log::Delivery.
+# for this thread. Made by Gyre::Log::Client. The thread runs a Gyre::Log::Delivery.
 
 require "gyre/clock"
 require "gyre/log/client/delivery"
@@ -23,7 +23,8 @@ module Gyre
         set_up(Identity.fresh)
       end
 
-      # Starts the thread unless it runs or was closed. Raises ThreadError in a signal handler.
+      # Starts the thread unless it runs or {#close} was called. Raises ThreadError in a signal
+      # handler.
       def start
         @starting.synchronize do
           return if @thread&.alive? || @closing_at
@@ -78,8 +79,8 @@ module Gyre
 
       def wake = @delivery.wake
 
-      # Waits until the block returns a true value, and returns it; false after the timeout. Raises
-      # ThreadError in a signal handler, and in the sender's thread, whose reports may log.
+      # Waits until the block returns a true value, and returns this value; false after the timeout.
+      # Raises ThreadError in a signal handler, and in the sender's thread, whose reports may log.
       def wait(timeout_s = nil)
         raise ThreadError, "the thread of a log client cannot wait for itself" if Thread.current.equal?(@thread)
 

@@ -35,7 +35,8 @@ module Gyre
         note_progress unless connection.acknowledges? && @backlog.any?
       end
 
-      # Reads acknowledgements. A connection's first repeats an old number, which is not progress.
+      # Reads acknowledgements. A connection's first acknowledgement may repeat an old number; this
+      # is not progress.
       def receive
         before = @backlog.acknowledged
         number = @connection.acknowledged

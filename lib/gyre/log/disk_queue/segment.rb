@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One file of a Gyre::Log::DiskQueue: a header, then records in wire format. Reads no contents.
+# One file of a Gyre::Log::DiskQueue: a header and records in wire format. Never parses records.
 #
 #    0  8 bytes "GYREQUE1"     8  8 bytes name of the records' format, zeros   16  u32 CRC-32 of these 16 bytes   (all big-endian)
 #   32  u64 position, u32 CRC-32 of the position    48  the same. Updates write the two in turn; the

@@ -7,8 +7,9 @@ require "json"
 
 module Gyre
   module Log
-    # Service and severity are the first listed field that is a String or a number, the message is
-    # the first listed field. Other fields follow the message as JSON.
+    # Service and severity come from the first listed field that is a String or a number, the
+    # message comes from the first listed field that exists. Other fields follow the message as
+    # JSON.
     module JSONLines
       BYTES_LIMIT = 1 << 20
       SERVICE = %w[service app program].freeze

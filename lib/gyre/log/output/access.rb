@@ -16,7 +16,8 @@ module Gyre
         GROUP = 0o070
 
         class << self
-          # Takes "user", "user:group" or ":group", as names or numbers. Returns ids, or nil.
+          # Takes "user", "user:group" or ":group", as names or numbers. Returns both ids; nil for a
+          # missing part.
           def owner(owner)
             user, group = owner.to_s.split(":", 2)
             ids = [user.to_s.empty? ? nil : id(user, "user") { |name| Etc.getpwnam(name).uid },
@@ -52,10 +53,11 @@ module Gyre
             private_file(path, flags | ::File::EXCL)
           end
 
-          # Copies owner, group and mode of another file. See {give} for failures.
+          # Copies owner, group and mode of another file, as far as permitted.
           def like(io, stat) = give(io, stat.uid, stat.gid, stat.mode & 0o7777)
 
-          # Returns true if owner and group are set. Without the group, omits its permissions.
+          # Returns true if owner and group are set. If the group cannot be set, omits the group's
+          # permissions.
           def give(io, uid, gid, mode)
             given = chown(io, uid, gid) || chown(io, nil, gid)
             given ||= io.stat.gid == gid

@@ -97,7 +97,7 @@ module Gyre
         end
 
         # Makes a write that lacks disk space reopen the path and move its batch to the new file,
-        # because a removed file frees its space only when it is closed. Called in other tasks.
+        # because a removed file frees its space only when it is closed. Called by other tasks.
         def reopen_soon
           @reopen_soon = true if @open && (@retries.trouble || !@file.same?)
         end
@@ -134,7 +134,8 @@ module Gyre
 
         def close_both = [@journal, @file].each { |each| each&.close }
 
-        # Locks the journal first. Only its owner may change the file of the journal's last entry.
+        # Locks the journal first. Only the owner of this lock may change the file of the journal's
+        # last entry.
         def open_both
           tries ||= 0
           @journal ||= Journal.new("#{@path}.journal", @retries, @lock)
@@ -213,7 +214,8 @@ module Gyre
           !@reopen_soon && !@file.replaced? && !@file.deleted?
         end
 
-        # Removes a partly written batch. Compacts: the next entry would confirm the batch's entry.
+        # Removes a partly written batch. Compacts the journal, because the next entry would confirm
+        # the batch's entry.
         def start_over(bytes)
           @reopen_soon = false
           @file.take_back(bytes)

@@ -8,7 +8,7 @@ require "gyre/clock"
 module Gyre
   module Log
     module Output
-      # The kernel releases the lock when its files are closed, even by a crash.
+      # The kernel releases the lock when its files are closed, even in a crash.
       class Lock
         RETRY_S = 0.05
 

@@ -6,7 +6,7 @@
 #   whole     The file has the entry's batch with the right CRC. The batch's numbers count.
 #   torn      The CRC is wrong, and nothing follows the batch. It is cut off.
 #   changed   The CRC is wrong, but more bytes follow. Other programs changed the file; it is kept.
-#   gone      The file does not exist.
+#   gone      The file is not found.
 #
 # The file is found by the entry's dev and ino, under the log's name or another name in its folder.
 # A restored copy is recognized by its bytes. Recovery first syncs the file and drops its pages,

@@ -101,13 +101,14 @@ module Gyre
           failure ? failure.message : (done ? nil : "the transaction was not executed")
         end
 
-        # Returns the command that stores the clients' numbers and the time; empty without clients.
+        # Returns the command that stores the clients' numbers and the time; an empty String if
+        # there are no clients.
         def numbers(clients)
           time = @clock.call.to_i
           clients.empty? ? "" : Resp.command("HSET", @clients_key, *clients.flat_map { |id, seq| [id, "#{seq} #{time}"] })
         end
 
-        # Notes stored numbers, and forgets old clients once a day.
+        # Remembers stored numbers, and forgets old clients once a day.
         def remember(clients)
           @stored.update(clients)
           now = @clock.call.to_i

@@ -49,7 +49,7 @@ module Gyre
         pack_later
       end
 
-      # Compresses parts that a killed process left; once after the start.
+      # Compresses parts that a killed process left plain. Does so once after the start.
       def pack_rest
         pack_later if @rest
       end
@@ -132,7 +132,7 @@ module Gyre
       # plain file only after the compressed file is durable.
       module Packing
         SUFFIX = ".gz"
-        # Bytes compressed without the GVL. A busy loop returns the GVL late, so calls are long.
+        # Bytes compressed in one call without the GVL, which a busy loop returns only late.
         PIECE_BYTES = 4 * 1024 * 1024
 
         module_function

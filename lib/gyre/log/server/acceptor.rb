@@ -91,7 +91,7 @@ module Gyre
 
     # Receives datagrams of a Gyre::Log::Inlet's socket on the hub's loop.
     class DatagramReceiver < Acceptor
-      # Maximum reads in a turn; packets that the socket has taken already are read beyond it.
+      # Maximum reads in a turn, not counting packets that are already buffered then.
       READS = 250
       # Bytes of the kernel's buffer, up to net.core.rmem_max. Datagrams have no backpressure.
       WAITING_BYTES = 4 * 1_048_576

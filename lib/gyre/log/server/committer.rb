@@ -54,7 +54,8 @@ module Gyre
         @wake.signal
       end
 
-      # Orders a pass now and another within the commit interval, for the end of a burst.
+      # Orders a pass now and another within the commit interval, so that the end of a burst does
+      # not wait for the timer.
       def commit_now
         @urgent = true
         @wake.signal
@@ -67,7 +68,8 @@ module Gyre
       # Syncs and reopens each output after its pending writes. Returns true if all succeeded.
       def reopen(timeout = nil) = await(timeout, :order_reopen, :await_reopened)
 
-      # Leaves spilled lines on disk at the end. Waits for current writes up to `timeout`.
+      # Called before the server ends. Leaves spilled lines on disk, and waits for current writes up
+      # to `timeout`.
       def rest(timeout)
         deadline = Clock.now + timeout
         @writers.each { |writer| writer.rest([deadline - Clock.now, 0].max) }

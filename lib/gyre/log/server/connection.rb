@@ -58,8 +58,8 @@ module Gyre
         act { nil }
       end
 
-      # Ends the connection after its time limit. First reads bytes that arrived during a
-      # suspension.
+      # Ends the connection after its time limit. First reads bytes that arrived while the process
+      # was suspended.
       def tick
         return unless overdue? || idle?
 
@@ -68,7 +68,7 @@ module Gyre
         act { refuse("nothing came for #{@hub.limits.idle_timeout_s} s") } if idle?
       end
 
-      # Called in the committer's task when more is durable. Makes the hub call {#send_due}.
+      # Called in the committer's task when messages are durable. Makes the hub call {#send_due}.
       def acknowledged = @hub.send_soon(self)
 
       # Called in another task after a reopen of the files. Makes the hub call {#send_due}.
@@ -196,7 +196,7 @@ module Gyre
         @hub.flow.park(self)
       end
 
-      # Reads up to the limit of each connection. True if more bytes may follow.
+      # Reads a connection's share of a turn. True if more bytes may follow.
       def read_on
         @hub.flow.about_to_read(self, @peer.service) if @state == :serving
         reads = @transport.tls? ? TLS_READS : 1

@@ -49,7 +49,7 @@ module Gyre
 
       def room? = bytes < @limit * 2
 
-      # True if there are too many bytes, without counting queues of stuck outputs.
+      # True if messages exceed `limit`, not counting queues of stuck outputs.
       def crowded?(limit = @limit)
         all = bytes
         all > limit && all - @committer.stuck_bytes > limit
@@ -77,7 +77,7 @@ module Gyre
         wait(peer, @routing.sinks_of(service).select(&:blocked?)) if service && !@queued.empty?
       end
 
-      # Counts connections that wait for a sink. Copies the list, as another thread may call this.
+      # Counts connections that wait for a sink. Copies the list: another thread may call this.
       def queued(sink) = @queued.values.count { |sinks| sinks.include?(sink) }
 
       # Resumes connections whose sinks have room again. Called for the key :room.
@@ -121,7 +121,7 @@ module Gyre
         resume_all
       end
 
-      # Called for the key :full. Reads again if half of the memory is free.
+      # Called for the key :full. Resumes connections if half of the memory is free.
       def check(connections)
         return evict_incomplete(connections) if crowded?(@limit / 2)
 

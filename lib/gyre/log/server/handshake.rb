@@ -5,7 +5,7 @@
 #
 #   service ":" "authentication" ":" key                    Analogger's protocol
 #   service ":" "authentication/2 client=<id> secret=<secret>" ":" key      acknowledged records
-#   service ":" "authentication/2 tail" ":" key             lines as they come; empty: all services
+#   service ":" "authentication/2 tail" ":" key             new lines; an empty service means all
 #   ":" "authentication/2 status" ":" key                   one line of JSON
 #   ":" "authentication/2 reopen" ":" key                   one line when the files are reopened
 #
@@ -72,8 +72,8 @@ module Gyre
       def make(kind, frame, client_id = nil, words = "") = Request.new(kind, frame[:service], client_id, frame[:rest], words)
     end
 
-    # Counts wrong keys by address. Delays the responses after some wrong keys and stops reporting
-    # them, so that guesses cost little and do not fill the log. Called by Gyre::Log::Connection.
+    # Counts wrong keys by address. After FREE wrong keys, delays the responses and stops the
+    # reports, so that guesses cost little and do not fill the log. Called by Gyre::Log::Connection.
     # Right keys are never delayed, because their clients may have the same address.
     class Denials
       FREE = 10

@@ -19,7 +19,7 @@ module Gyre
     class Hub
       # Seconds between two writes to followers.
       TAIL_S = 0.05
-      # When the server stops: maximum seconds to read all sockets, and maximum reads of each.
+      # Maximum seconds of reading when the server stops, and maximum reads of each socket.
       DRAIN_S = 1.0
       DRAIN_READS = 8 * 1_048_576 / Connection::READ_BYTES
 

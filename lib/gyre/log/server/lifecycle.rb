@@ -47,7 +47,8 @@ module Gyre
         @hub.connections.keys.each(&:close)
       end
 
-      # Starts a reopen and returns at once. Later yields true if all outputs have been reopened.
+      # Starts a reopen and returns at once. Later yields true if all outputs are reopened,
+      # otherwise false.
       def reopen(why)
         key = Object.new
         spawn(key, "reopen") do

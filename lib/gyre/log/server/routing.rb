@@ -82,8 +82,7 @@ module Gyre
       end
 
       # Makes one sink per output. Logs share their file's sink, so that lines stay in order and a
-      # client's records are counted together. Culls or writes raw only if all logs of the output
-      # do.
+      # client's records are counted together. Culls or writes raw only if all these logs do.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           key = group.first[:services] ? "logfile" : "default_log"

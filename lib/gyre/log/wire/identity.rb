@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A client's id and the secret that proves it. A client numbers its records under its id. Ids appear
-# in journals and spools; the secret prevents that another client uses the id. Made by
+# in journals and spools; the secret keeps other clients from using the id. Made by
 # Gyre::Log::Sender, kept in its spool, verified by Gyre::Log::Handshake.
 #
 #   id = 676c6f67 (the prefix) + the first 24 hexadecimal digits of SHA-256("gyre log client " + secret)
