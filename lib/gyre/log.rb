@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Loads the log's ingest and wire formats. gyre/log/server and gyre/log/client load these parts.
+# Loads the log's ingest and wire formats. The server is in gyre/log/server, the client in
+# gyre/log/client.
 
 require "gyre"
 require "gyre/log/ingest"

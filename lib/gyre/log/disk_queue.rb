@@ -86,7 +86,7 @@ module Gyre
         dropped
       end
 
-      # Drops the oldest segment, which frees disk space.
+      # Drops the oldest segment to free disk space.
       def evict_segment = evict(@limit - bytesize + @segments.first.bytesize)
 
       def unread? = @segments.any? { |segment| more?(segment) }

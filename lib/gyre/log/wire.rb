@@ -3,7 +3,9 @@
 # Builds and parses Analogger's frames, for servers and clients. Each client's connection begins
 # with such a frame; the ingest reads later frames. Uses no socket and no clock.
 #
-#   LLLL LLLL ":" service ":" severity ":" message       LLLL: the bytes of the whole frame, four decimal digits, twice
+#   LLLL LLLL ":" service ":" severity ":" message
+#
+# LLLL is the length of the whole frame in four decimal digits; it is written twice.
 
 module Gyre
   module Log

@@ -81,7 +81,7 @@ module Gyre
         nil
       end
 
-      # Skips keys without a server, like Dalli.
+      # Skips keys for which no server is available, like Dalli.
       def spread(full, &start)
         results = []
         failures = Hash.new(0).compare_by_identity # Server => failed groups of keys

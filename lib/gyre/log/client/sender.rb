@@ -157,7 +157,7 @@ module Gyre
         set_up(spool ? Identity.of(spool.note) : Identity.fresh, spool: spool, acknowledged: done || spool ? @delivery.acknowledged : 0)
       end
 
-      # Counts of all threads so far.
+      # Sums the counts of this thread and all former threads.
       def counts = @delivery.counts.merge(@former) { |_, now, before| now + before }
 
       def run

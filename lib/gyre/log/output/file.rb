@@ -29,7 +29,7 @@ module Gyre
       class File
         include Defaults
 
-        # Seconds to wait for another process to release the file.
+        # Maximum seconds to wait until another process releases the file.
         LOCK_PATIENCE_S = 10
         # Maximum attempts to open the file while other programs rename it.
         OPENINGS_LIMIT = 10

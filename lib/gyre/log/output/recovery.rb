@@ -4,7 +4,7 @@
 # incomplete batch, and ends a torn line. Called by Output::File. Removes at most one batch.
 #
 #   whole     The file has the entry's batch with the right CRC. The batch's numbers count.
-#   torn      The CRC is wrong, and nothing follows the batch. It is cut off.
+#   torn      The CRC is wrong, and nothing follows the batch. The batch is cut off.
 #   changed   The CRC is wrong, but more bytes follow. Other programs changed the file; it is kept.
 #   gone      The file is not found.
 #

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Parses and checks addresses of remote outputs, for Output and the configuration. Never connects,
-# and shows no password.
+# Parses and checks addresses of remote outputs, for Output and the configuration. Never connects.
+# Errors show no password.
 
 require "gyre/net/endpoint"
 

@@ -61,7 +61,7 @@ module Gyre
         @postponed_until = Clock.now + POSTPONED_S
       end
 
-      # Removes unfinished parts of a killed process.
+      # Removes unfinished compressed parts that a killed process left.
       def clean = parts.grep(/\.part\z/) { |path| remove(path) }
 
       private

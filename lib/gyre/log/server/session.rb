@@ -24,7 +24,7 @@ module Gyre
         @connection&.acknowledged
       end
 
-      # True if a received record is not durable.
+      # True if a received record is not durable yet.
       def pending? = received > acknowledged
     end
 
@@ -40,7 +40,8 @@ module Gyre
       end
 
       # Returns the client's session and replaces its former connection. Raises Output::Unavailable
-      # if an output of the service (after a refused record: any output) has unknown numbers.
+      # if an output of the service cannot tell its stored numbers yet. After a refused record, all
+      # outputs must tell them.
       def find(client_id, connection, service = nil)
         session = @sessions[client_id]
         former, session.connection = session.connection, nil if session
