@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Swiftcore::Analogger::Client with the methods of the analogger gem, which must not be loaded as
-# well. Loaded by `require "gyre/log/analogger"`. Uses acknowledgements if the server offers them.
+# Swiftcore::Analogger::Client with the methods of the analogger gem. The gem must not be loaded.
+# Loaded by `require "gyre/log/analogger"`. Uses acknowledgements if the server offers them.
 
 require "gyre/log/client"
 

@@ -105,7 +105,7 @@ module Gyre
       private
 
       # Makes a TLS context with the settings of an OpenSSL::SSL::SSLContext. Rejects a certificate
-      # store, which cannot be read, except the system's store, which set_params sets.
+      # store, because it cannot be read, but permits the system's store.
       def context_of(context)
         return unless context
         return TLS.context(context, server: false) if context.is_a?(TLS::Context)

@@ -42,7 +42,7 @@ module Gyre
     end
 
     class Server
-      # GYRE_MEMCACHED_CLOSED in C: not repeated, and not counted as the server's failure.
+      # GYRE_MEMCACHED_CLOSED in C. The call is not repeated, and the server has not failed.
       CLOSED = "the client was closed"
 
       attr_reader :name # "127.0.0.1:11211" or a Unix socket's path
@@ -127,7 +127,7 @@ module Gyre
           !@down && failures < @limit && repeatable?(idempotent)
         end
 
-        # Raises the client's error in place of this one.
+        # Raises the error for the caller, without Failed as its cause.
         def raise_to_caller = raise(@error, cause: cause)
 
         # Returns true if another server may run the call while this server is down.

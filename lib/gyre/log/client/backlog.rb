@@ -83,7 +83,8 @@ module Gyre
         true
       end
 
-      # Appends new records to an unsent spool if memory is half full. Returns false on failure.
+      # Appends new records to a spool that is being sent if memory is half full. Returns false if
+      # the spool takes none.
       def overflow
         return true unless @spool&.unread? && @memory.empty? && @outbox.bytesize > @memory_limit / 2
 

@@ -5,7 +5,7 @@
 #
 #   whole     The file has the entry's batch with the right CRC. The batch's numbers count.
 #   torn      The CRC is wrong, and nothing follows the batch. The batch is cut off.
-#   changed   The CRC is wrong, but more bytes follow. Other programs changed the file; it is kept.
+#   changed   The CRC is wrong, but more bytes follow. The file stays as it is.
 #   gone      The file is not found.
 #
 # The file is found by the entry's dev and ino, under the log's name or another name in its folder.

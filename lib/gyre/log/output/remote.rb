@@ -17,8 +17,8 @@ module Gyre
         REDIS = %r{\A(?<scheme>redis|redis\+unix|unix)://
                    (?:(?:(?<user>[^:@/]*):)?(?<password>[^@/]*)@)?
                    (?:\[(?<v6>[^\]]+)\]|(?<host>[^:/?]*))(?::(?<port>\d+))?(?<path>/[^?]*)?(?:\?db=(?<db>\d+))?\z}x.freeze
-        # A Redis server. `number` is the database's, as text; `login` has user and password, if
-        # given.
+        # A Redis server. `number` is the number of the database as text; `login` is an Array of
+        # user and password, as far as they are given.
         Database = Struct.new(:endpoint, :number, :login)
 
         module_function

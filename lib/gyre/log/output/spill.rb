@@ -94,7 +94,7 @@ module Gyre
           [lines, clients, mark]
         end
 
-        # Marks batches up to `mark` as drained. A power failure may undo this, as there is no sync.
+        # Marks batches up to `mark` as drained. Does not sync, so a power failure may undo this.
         def drained(mark)
           @queue.acknowledge(mark)
           tidy
