@@ -156,6 +156,11 @@ class DNSRulesTest < Minitest::Test
     resolver&.close
   end
 
+  def test_a_resolver_of_the_program_need_not_set_the_response_flag
+    resolver = Class.new { def forward(query) = query }.new
+    serve(rules: proc { otherwise { |t| t.passthrough!(resolver, force: true) } }) { |server| assert_predicate ask(server, "x"), :response? }
+  end
+
   def test_only_this_machine_is_served_by_an_upstream_unless_networks_are_named
     clients = ["127.0.0.1", "::ffff:127.0.0.1", "192.0.2.1", "192.0.3.1", "2001:db8::7", "2001:db9::7"]
     allowed = ->(rules) { clients.map { |address| rules.recursive?(transaction(rules, "x", address: address).sockaddr) } }

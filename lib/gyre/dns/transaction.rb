@@ -92,7 +92,7 @@ module Gyre
 
         found = passthrough(resolver, name: name) or return fail!(:ServFail) && false
         yield found if block_given?
-        response.flags = found.flags & ~Message::AA | Message::RA
+        response.flags = found.flags & ~Message::AA | Message::RA | Message::QR
         response.rcode = found.rcode
         SECTIONS.each_value { |section| response.public_send(section).concat(found.public_send(section)) }
         true

@@ -48,6 +48,11 @@ class WebMetricsTest < Minitest::Test
     assert_equal [0.5, 7.25], values(families, "gyre_worker_report_age_seconds")
   end
 
+  def test_the_certificate_that_ends_first_counts
+    families = parse("1" => snapshot.merge("certificate_expires" => 1_900_000_000), "2" => snapshot.merge("certificate_expires" => 1_800_000_000))
+    assert_equal [1_800_000_000.0], values(families, "gyre_tls_certificate_expiry_timestamp_seconds")
+  end
+
   def test_waits_in_the_queue_are_a_histogram
     waits = { "counts" => [2, *Array.new(BOUNDS - 1, 0)], "sum_s" => 0.25 }
     samples = parse("1" => snapshot.merge("waits" => waits))["gyre_http_request_queue_seconds"].samples

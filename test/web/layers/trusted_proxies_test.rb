@@ -113,6 +113,13 @@ class WebTrustedProxiesTest < Minitest::Test
     assert_equal "203.0.113.9", remote(peer: "10.0.0.1", for: "#{"1.1.1.1," * 6000}203.0.113.9")
   end
 
+  def test_an_address_that_the_limit_cuts_is_dropped
+    text = "110.0.0.1, #{" " * 4078}10.0.0.2"
+    assert_equal "10.0.0.1,", text.byteslice(-4096..)[0, 9]
+    assert_equal "10.0.0.2", remote(peer: "10.0.0.9", for: text, trusted: ["10.0.0.2/31", "10.0.0.8/31"])
+    assert_equal "10.0.0.2", remote(peer: "10.0.0.9", for: text)
+  end
+
   # Elements of 60 KB would be some 60,000 objects for each request.
   def test_the_end_of_a_long_list_alone_is_looked_at
     list = "#{"," * 60_000}203.0.113.9"

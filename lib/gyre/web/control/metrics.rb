@@ -82,8 +82,8 @@ module Gyre
         Family.new("report_age_seconds", :gauge, "seconds", ["report_age_s"],
           "How old the worker's figures are; of the sums, the oldest ones.")
       ].each(&:freeze).freeze
-      # Families whose total is the largest value of a worker, not a sum.
-      LARGEST = %w[uptime_seconds report_age_seconds tls_certificate_expiry_timestamp_seconds].freeze
+      # Families whose total is one worker's value, not a sum.
+      PICKED = { "uptime_seconds" => :max, "report_age_seconds" => :max, "tls_certificate_expiry_timestamp_seconds" => :min }.freeze
 
       class << self
         # `ended`: counts of ended workers, which are added so that sums never fall.
@@ -128,7 +128,7 @@ module Gyre
         end
 
         def total(family, values, ended)
-          return values.max if LARGEST.include?(family.name)
+          return values.public_send(PICKED[family.name]) if PICKED.key?(family.name)
 
           gone = family.value(ended) if ended && family.type != :gauge
           [*values, *[gone].compact].reduce { |one, other| plus(one, other) }

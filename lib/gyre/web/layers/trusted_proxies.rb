@@ -84,10 +84,11 @@ module Gyre
         Array.new(count) { |index| Hop.new(addresses[index], *[schemes, hosts, ports].map { |list| list[index - count] || list.first }) }
       end
 
-      # Splits a header; if cut, it may begin with a damaged element.
+      # Splits a header.
       def list(text) = text ? ending(text).split(",", -1).last(HOPS_LIMIT).map(&:strip) : []
 
-      def ending(text) = text.bytesize > LIST_BYTES_LIMIT ? text.byteslice(-LIST_BYTES_LIMIT..) : text
+      # Drops the element that the limit cuts: its rest may look like another address.
+      def ending(text) = text.bytesize > LIST_BYTES_LIMIT ? text.byteslice(-LIST_BYTES_LIMIT..).partition(",").last : text
 
       # Parses Forwarded (RFC 7239). Returns one unknown hop if any part is invalid.
       def forwarded(text)
