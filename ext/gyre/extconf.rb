@@ -1,13 +1,11 @@
 # frozen_string_literal: true
 
-# Asks the platform and writes gyre_ext's Makefile, for `gem install` and `rake compile`; feature.h
-# names the answers. If the extension cannot be built, the Makefile does nothing, and Gyre runs on
-# its portable engine. Fails only without make.
-#
-# Environment: GYRE_WERROR=1 (warnings are errors), GYRE_SANITIZE=address,undefined, GYRE_KQUEUE=1
-# (kqueue on Linux by libkqueue).
+# Checks the platform's features and writes gyre_ext's Makefile, for `gem install` and
+# `rake compile`. If the extension cannot be built, writes a Makefile that does nothing, and Gyre
+# runs on its portable engine. Fails only if make is missing. Environment variables: GYRE_WERROR=1
+# makes warnings errors, GYRE_SANITIZE=address,undefined builds with these sanitizers, and
+# GYRE_KQUEUE=1 builds the kqueue backend on Linux, with libkqueue.
 
-# Debian's and Ubuntu's packages.
 def debian(packages) = "on Debian and Ubuntu: apt-get install #{packages}"
 
 def use_portable_engine(reason)
@@ -24,36 +22,36 @@ end
 use_portable_engine("#{RUBY_ENGINE} runs no C extension of this kind") unless RUBY_ENGINE == "ruby"
 begin
   require "mkmf"
-rescue LoadError, SystemExit # mkmf exits where Ruby's headers are missing
+rescue LoadError, SystemExit # mkmf exits if Ruby's headers are missing
   use_portable_engine("Ruby's development files are missing (#{debian("ruby-dev")})")
 end
 use_portable_engine("no source of the extension is here yet") unless File.exist?(File.join($srcdir, "gyre.c"))
 begin
   compiler_works = have_header("ruby.h")
-rescue SystemExit, StandardError # mkmf gives up where the compiler does not start
+rescue SystemExit, StandardError # mkmf exits or raises if the compiler does not start
   compiler_works = false
 end
 use_portable_engine("no working C compiler was found (#{debian("build-essential ruby-dev")})") unless compiler_works
 
-# Prints a message, which `gem install` keeps in mkmf.log and gem_make.out.
+# Prints a message, which `gem install` keeps in gem_make.out.
 def without(part, library, package)
   warn "gyre: built without #{part}, for #{library} was not found (#{debian(package)})"
 end
 
-# Defines GYRE_HAVE_<name> for C if it was found.
+# Defines GYRE_HAVE_<name> for C if `found`.
 def feature(name, found)
   $defs << "-DGYRE_HAVE_#{name}" if found
   found
 end
 
-# The backends; one is enough.
+# One backend is enough to build the extension.
 backends = []
 backends << "epoll" if feature("EPOLL", have_header("sys/epoll.h") && have_func("epoll_create1", "sys/epoll.h"))
 found = have_header("liburing.h") && have_library("uring", "io_uring_queue_init_params", "liburing.h") &&
         have_func("io_uring_submit_and_get_events", "liburing.h") # 2.3
 backends << "io_uring" if feature("IO_URING", found)
 without("the io_uring backend", "liburing 2.3", "liburing-dev") if RUBY_PLATFORM.include?("linux") && !found
-# On Linux only for tests: an installed gem should not link with libkqueue.
+# On Linux kqueue is only for tests: an installed gem should not link with libkqueue.
 if !RUBY_PLATFORM.include?("linux") || (ENV["GYRE_KQUEUE"] == "1" && pkg_config("libkqueue"))
   $LDFLAGS << " -Wl,-rpath,#{pkg_config("libkqueue", "variable=libdir")}" if RUBY_PLATFORM.include?("linux")
   found = have_header("sys/event.h") && have_func("kqueue", "sys/event.h") && have_const("EV_RECEIPT", "sys/event.h")
@@ -92,7 +90,7 @@ feature("NGHTTP2_RESET_RATE", found && have_func("nghttp2_option_set_stream_rese
 found = have_header("zlib.h") && have_library("z", "deflate", "zlib.h") && have_func("inflateResetKeep", "zlib.h") # 1.2.5.1
 without("compressed WebSockets", "zlib", "zlib1g-dev") unless feature("ZLIB", found)
 
-# C functions of an optimized Ruby need little stack.
+# The C functions of an optimized Ruby need little stack (fiber/stacks.c).
 feature("OPTIMIZED_RUBY", RbConfig::CONFIG["CFLAGS"].to_s.scan(/-O\S*/).last.to_s.match?(/[123s]/))
 
 $CFLAGS << " -std=gnu11 -O3 -fvisibility=hidden -Werror=implicit-function-declaration"
@@ -100,7 +98,7 @@ $warnflags = "#{$warnflags} -Wall -Wextra -Wno-unused-parameter"
 $CFLAGS << " -Werror" if ENV["GYRE_WERROR"] == "1"
 sanitizers = ENV["GYRE_SANITIZE"].to_s
 unless sanitizers.empty?
-  # Checks only heap and globals: Ruby's longjmp leaves the sanitizer's marks on stacks.
+  # Does not check stacks, because Ruby's longjmp leaves the sanitizer's marks there.
   flags = " -fsanitize=#{sanitizers} --param asan-stack=0 -fno-sanitize-recover=all -fno-omit-frame-pointer -g -O1"
   $CFLAGS << flags
   $LDFLAGS << flags
@@ -115,13 +113,13 @@ if RUBY_PLATFORM.include?("mingw")
   $CFLAGS << " -include windows/posix.h -Wno-sign-compare"
 end
 
-# Sources in folders include each other by path from here; objects are named by path, as names
+# Sources include headers by their path from here. Objects are named by path, because file names
 # repeat.
 $srcs = Dir[File.join($srcdir, "**", "*.c")].sort.map { |path| path.sub($srcdir, "$(srcdir)") }
 objects = $srcs.to_h { |source| ["#{source.delete_prefix("$(srcdir)/").delete_suffix(".c").tr("/", "-")}.#{$OBJEXT}", source] }
 $objs = objects.keys
 create_makefile("gyre/gyre_ext")
-# mkmf sees only headers beside this file, and has no rule for folders.
+# mkmf knows only headers beside this file, and has no rules for sources in folders.
 headers = Dir[File.join($srcdir, "**", "*.h")].sort
 rules = objects.map { |object, source| "#{object}: #{source}\n\t$(ECHO) compiling #{source}\n\t$(Q) #{COMPILE_C.sub("$<", source)}\n" }
 File.write("Makefile", "\n$(OBJS): #{headers.join(" ")}\n\n#{rules.join("\n")}", mode: "a")

@@ -1,4 +1,4 @@
-/* Defines the modules and calls each part's init. */
+/* Defines Gyre and Gyre::Scheduler, and calls each part's gyre_init function. */
 #include "gyre.h"
 #include "feature.h"
 #include "fiber/scheduler.h"
@@ -11,7 +11,7 @@ VALUE gyre_mGyre;
 #define HTTP2(PART)
 #endif
 
-/* The parts in the order of their start; a file of each defines `gyre_init_<name>`. */
+/* The parts, in the order of initialization. Each part defines `gyre_init_<name>`. */
 /* clang-format off */
 #define PARTS(PART) \
   PART(loop_backend) PART(loop_close) PART(scheduler) PART(workers) PART(interrupts) PART(wait) PART(scheduler_block) \
@@ -30,8 +30,8 @@ VALUE gyre_mGyre;
 PARTS(DECLARE)
 
 #ifdef __SANITIZE_ADDRESS__
-/* Replaces the sanitizer's function before each longjmp, which warns about fibers' stacks; the
- * build marks no stacks (extconf.rb). */
+/* Replaces a function of the sanitizer, which runs before each longjmp and warns about fibers'
+ * stacks. The build does not instrument stacks (extconf.rb). */
 void __asan_handle_no_return(void);
 void __asan_handle_no_return(void) {}
 #endif

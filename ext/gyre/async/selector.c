@@ -1,9 +1,9 @@
-/* Gyre::Async::Selector: IO::Event::Selector's interface on Gyre's loop, for Async's fibers and
- * timers (lib/gyre/async.rb). Moves fibers only by transfer, between the loop's fiber, which calls
- * `select`, and waiting fibers. Does not use Gyre::Scheduler.
+/* Gyre::Async::Selector: IO::Event::Selector's interface on Gyre's loop, for the gem Async
+ * (lib/gyre/async.rb). Moves fibers only by transfer, between waiting fibers and the loop's fiber,
+ * which calls `select`. Does not use Gyre::Scheduler.
  *
- * Enters ready waits only after the poll: a fiber may raise out of `select`, and changes are
- * reported once. */
+ * Enters fibers only after the poll has reported all events: a fiber may raise out of `select`, and
+ * the kernel reports each change only once. */
 #include "feature.h"
 
 #include "fiber/nonblocking_io.h"
@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#define ROUNDS_LIMIT 32 /* rounds of ready fibers between two system calls */
+#define ROUNDS_LIMIT 32 /* maximum calls of `select` in a row that skip the kernel */
 
 /* A wait for a descriptor, on its fiber's stack. */
 struct gyre_selector_wait {
@@ -27,19 +27,18 @@ struct gyre_selector_wait {
 
 struct gyre_selector {
   struct gyre_loop loop;
-  VALUE loop_fiber;
-  /* the loop's fiber, which made it */
-  VALUE thread;
-  VALUE *ready;                       /* ring of fibers (or objects with alive? and transfer); nil: already entered */
-  uint64_t first, end;                /* places in it, ever growing */
+  VALUE loop_fiber;                   /* calls #select */
+  VALUE thread;                       /* made the selector */
+  VALUE *ready;                       /* ring of fibers or similar objects; nil: already entered */
+  uint64_t first, end;                /* positions in `ready`, which only grow */
   size_t capacity;                    /* a power of two */
   struct gyre_list waiting, reported; /* struct gyre_selector_wait */
   struct gyre_timer limit;
-  unsigned rounds;  /* since the kernel was asked */
-  int64_t slice_ns; /* coarse time of that question */
-  int64_t slept_ns; /* begin of this sleep; 0: awake */
-  int64_t idle_ns;  /* of the last select */
-  unsigned forks;   /* of its process */
+  unsigned rounds;  /* calls of `select` since the kernel was asked */
+  int64_t slice_ns; /* coarse time when `rounds` began */
+  int64_t slept_ns; /* when this sleep began; 0: awake */
+  int64_t idle_ns;  /* time slept in the last `select` */
+  unsigned forks;   /* gyre_forks of its process */
   bool closed;
 };
 
@@ -55,7 +54,7 @@ static void selector_mark(void *opaque) {
   GYRE_EACH(struct gyre_selector_wait, wait, &selector->reported, node) rb_gc_mark(wait->fiber);
 }
 
-/* Tells waits of living fibers that the selector is gone. */
+/* Detaches the waits, whose fibers may still live, from a selector that closes. */
 static void abandon_waits(struct gyre_list *list) {
   while (!gyre_list_empty(list)) {
     struct gyre_selector_wait *wait = GYRE_CONTAINER(list->next, struct gyre_selector_wait, node);
@@ -65,12 +64,12 @@ static void abandon_waits(struct gyre_list *list) {
   }
 }
 
-/* In a forked child the descriptors are the parent's. */
+/* Does nothing in a forked child, where the descriptors are the parent's. */
 static void close_loop(struct gyre_selector *selector) {
   if (selector->forks == gyre_forks) gyre_loop_close(&selector->loop);
 }
 
-/* Leaves the waits' lists alone: their fibers are unreachable, too. */
+/* Does not touch the waits: their fibers are unreachable, too, and may be freed. */
 static void selector_free(void *opaque) {
   struct gyre_selector *selector = opaque;
   close_loop(selector);
@@ -84,7 +83,7 @@ static size_t selector_size(const void *opaque) {
          (size_t)selector->loop.descriptor_capacity * sizeof(struct gyre_descriptor);
 }
 
-/* Without write barriers: marked objects are on fibers' stacks and change at every switch. */
+/* Has no write barriers: the marked objects are on fibers' stacks and change at every switch. */
 GYRE_TYPE(selector_type, "Gyre::Async::Selector", selector_mark, selector_free, selector_size, 0);
 
 static struct gyre_selector *selector_get(VALUE self) { return rb_check_typeddata(self, &selector_type); }
@@ -92,7 +91,7 @@ static struct gyre_selector *selector_get(VALUE self) { return rb_check_typeddat
 static struct gyre_selector *selector_opened(VALUE self) {
   struct gyre_selector *selector = selector_get(self);
   if (selector->closed) rb_raise(rb_eRuntimeError, "the selector is closed");
-  /* The child's watches would take its parent's reports. */
+  /* Watches of a child would take away its parent's reports. */
   if (selector->forks != gyre_forks)
     rb_raise(rb_eRuntimeError, "the selector belongs to the process that this one was forked from");
   return selector;
@@ -110,10 +109,10 @@ static VALUE selector_allocate(VALUE class) {
 
 static bool sleeping(struct gyre_loop *loop);
 
-/* A timer only ends the sleep. */
+/* Does nothing: firing the timer ends the sleep. */
 static void time_is_over(struct gyre_timer *timer, void *context) {}
 
-/* `loop_fiber`: the fiber for #select. */
+/* `loop_fiber` is the fiber that calls #select. */
 static VALUE selector_initialize(VALUE self, VALUE loop_fiber, VALUE backend) {
   struct gyre_selector *selector = selector_get(self);
   if (!selector->closed) rb_raise(rb_eRuntimeError, "initialized twice");
@@ -132,7 +131,8 @@ static VALUE selector_loop(VALUE self) { return selector_get(self)->loop_fiber; 
 
 static VALUE selector_backend(VALUE self) { return rb_str_new_cstr(selector_opened(self)->loop.backend->name); }
 
-/* Closes the loop's descriptors; wakes no fibers. Raises ThreadError in another thread. */
+/* Closes the loop's descriptors; wakes no fibers. Raises ThreadError if another living thread made
+ * it. */
 static VALUE selector_close(VALUE self) {
   struct gyre_selector *selector = selector_get(self);
   if (selector->closed) return Qnil;
@@ -147,13 +147,13 @@ static VALUE selector_close(VALUE self) {
   return Qnil;
 }
 
-/* Also in a child forked later. */
+/* Also true in a child that was forked later. */
 static VALUE selector_closed_p(VALUE self) {
   struct gyre_selector *selector = selector_get(self);
   return selector->closed || selector->forks != gyre_forks ? Qtrue : Qfalse;
 }
 
-/* Skips dead fibers. */
+/* Enters a fiber, unless it is dead. */
 static VALUE enter(VALUE fiber) {
   if (rb_obj_is_fiber(fiber)) return RTEST(rb_fiber_alive_p(fiber)) ? gyre_transfer(fiber) : Qnil;
   return RTEST(rb_funcallv(fiber, rb_intern("alive?"), 0, NULL)) ? rb_funcallv(fiber, rb_intern("transfer"), 0, NULL)
@@ -165,10 +165,10 @@ static VALUE selector_leave(struct gyre_selector *selector) {
   return gyre_transfer(selector->loop_fiber);
 }
 
-/* Enters the loop's fiber and does not queue this one. Returns the transfer's value. */
+/* Enters the loop's fiber, and does not queue the current one. Returns the transfer's value. */
 static VALUE selector_transfer(VALUE self) { return selector_leave(selector_opened(self)); }
 
-/* Returns the fiber's place. */
+/* Queues a fiber, and returns its position. */
 static uint64_t queue_push(struct gyre_selector *selector, VALUE fiber) {
   if (selector->end - selector->first == selector->capacity) {
     size_t capacity = selector->capacity ? 2 * selector->capacity : 64;
@@ -183,7 +183,7 @@ static uint64_t queue_push(struct gyre_selector *selector, VALUE fiber) {
   return selector->end++;
 }
 
-/* Queues a fiber for {#select}. Any thread may call it, and then {#wakeup}. */
+/* Queues a fiber for {#select}. Any thread may call it; {#wakeup} should follow. */
 static VALUE selector_push(VALUE self, VALUE fiber) {
   queue_push(selector_opened(self), fiber);
   return Qnil;
@@ -212,7 +212,7 @@ static VALUE pass_body(VALUE argument) {
   return rb_funcallv_kw(fiber, passing->method, passing->argc - 1, rest, passing->keywords);
 }
 
-/* Queues the current fiber and enters another. */
+/* Queues the current fiber, and calls `method` of the fiber argv[0]. */
 static VALUE pass(VALUE self, ID method, int argc, const VALUE *argv) {
   struct gyre_selector *selector = selector_opened(self);
   struct passing passing = {.selector = selector, .method = method, .argc = argc, .argv = argv};
@@ -223,19 +223,19 @@ static VALUE pass(VALUE self, ID method, int argc, const VALUE *argv) {
   return result;
 }
 
-/* Enters that fiber and queues the current one. */
+/* Enters the given fiber, and queues the current one. */
 static VALUE selector_resume(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 1, UNLIMITED_ARGUMENTS);
   return pass(self, rb_intern("transfer"), argc, argv);
 }
 
-/* Queues the current fiber at the end and enters the loop's. */
+/* Queues the current fiber at the end, and enters the loop's fiber. */
 static VALUE selector_yield(VALUE self) {
   VALUE loop_fiber = selector_get(self)->loop_fiber;
   return pass(self, rb_intern("transfer"), 1, &loop_fiber);
 }
 
-/* Raises in that fiber like Fiber#raise, and queues the current one. */
+/* Raises in the given fiber like Fiber#raise, and queues the current one. */
 static VALUE selector_raise(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 2, UNLIMITED_ARGUMENTS);
   return pass(self, rb_intern("raise"), argc, argv);
@@ -245,8 +245,7 @@ static bool anything_ready(struct gyre_selector *selector) { return selector->fi
 
 static VALUE selector_ready_p(VALUE self) { return anything_ready(selector_get(self)) ? Qtrue : Qfalse; }
 
-/* Enters queued fibers, those left by an exception first. Fibers queued meanwhile wait for the next
- * flush. */
+/* Enters queued fibers. Fibers that are queued meanwhile wait for the next flush. */
 static long flush_ready(struct gyre_selector *selector) {
   long count = 0;
   for (uint64_t due = selector->end; selector->first < due;) {
@@ -271,8 +270,8 @@ static long flush_reported(struct gyre_selector *selector) {
   return count;
 }
 
-/* Before each sleep. First handles a signal that Async masked during `select`, which would not end
- * the sleep. */
+/* Called before each sleep. A pending interrupt prevents the sleep: Async masks signals during
+ * `select`, so a signal would not end the sleep. */
 static bool sleeping(struct gyre_loop *loop) {
   struct gyre_selector *selector = GYRE_CONTAINER(loop, struct gyre_selector, loop);
   if (RTEST(rb_funcallv(rb_cThread, rb_intern("pending_interrupt?"), 0, NULL))) return false;
@@ -280,7 +279,7 @@ static bool sleeping(struct gyre_loop *loop) {
   return true;
 }
 
-/* Skips the kernel for some rounds and milliseconds, while fibers are ready. */
+/* True while fibers are ready, for up to ROUNDS_LIMIT rounds and some milliseconds. */
 static bool may_skip_the_kernel(struct gyre_selector *selector) {
   if (!anything_ready(selector)) return false;
   int64_t now_ns = gyre_timers_coarse_now();
@@ -290,8 +289,9 @@ static bool may_skip_the_kernel(struct gyre_selector *selector) {
   return false;
 }
 
-/* Enters queued fibers, asks the kernel, enters fibers with ready descriptors. Sleeps only if none
- * was queued, up to `duration` seconds (nil: no limit). Returns the number of ended waits. */
+/* Enters queued fibers, asks the kernel, and enters fibers whose descriptors are ready. If no fiber
+ * was queued, sleeps up to `duration` seconds (nil: no limit). Returns the number of ended
+ * waits. */
 static VALUE selector_select(VALUE self, VALUE duration) {
   struct gyre_selector *selector = selector_opened(self);
   int64_t duration_ns = gyre_duration_ns(duration);
@@ -316,8 +316,8 @@ static VALUE selector_select(VALUE self, VALUE duration) {
 
 static VALUE selector_idle_duration(VALUE self) { return DBL2NUM((double)selector_get(self)->idle_ns / 1e9); }
 
-/* Ends the present or next {#select}'s sleep; true if it slept. Any thread and trap handler may
- * call it. */
+/* Ends the sleep of the present or next {#select}. Returns true if the loop was sleeping. Any
+ * thread and trap handler may call it. */
 static VALUE selector_wakeup(VALUE self) {
   struct gyre_selector *selector = selector_get(self);
   if (selector->closed) return Qfalse;
@@ -331,8 +331,8 @@ static VALUE selector_wakeup(VALUE self) {
 
 /* --- descriptors and processes ---
  *
- * Tries the system call first, whatever the mode, and registers once (loop.c): faster than
- * io-event's selectors. */
+ * Tries the system call first, whatever the descriptor's mode, and registers a descriptor once
+ * (loop.c). This is faster than io-event's selectors. */
 
 static void descriptor_is_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   struct gyre_selector_wait *wait = GYRE_CONTAINER(watch, struct gyre_selector_wait, watch);
@@ -359,7 +359,7 @@ static VALUE wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Returns ready events, 0 after another entry of the fiber, or -errno. */
+/* Returns ready events, 0 if something else has entered the fiber, or -errno. */
 static int wait_for(VALUE self, VALUE fiber, VALUE io, int fd, unsigned events) {
   struct gyre_selector *selector = selector_opened(self);
   struct gyre_selector_wait wait = {
@@ -374,8 +374,8 @@ static int wait_for(VALUE self, VALUE fiber, VALUE io, int fd, unsigned events) 
   return (int)wait.ready;
 }
 
-/* Parks until `io` is ready. Returns ready events; false after another transfer. Raises IOError if
- * it was closed. */
+/* Parks until `io` is ready. Returns ready events; false if something else has entered the fiber.
+ * Raises IOError if `io` was closed. */
 static VALUE selector_io_wait(VALUE self, VALUE fiber, VALUE io, VALUE events) {
   int ready = wait_for(self, fiber, io, rb_io_descriptor(io), NUM2UINT(events));
   if (ready < 0) rb_syserr_fail(-ready, "wait for a descriptor");
@@ -385,7 +385,7 @@ static VALUE selector_io_wait(VALUE self, VALUE fiber, VALUE io, VALUE events) {
 
 struct moving {
   VALUE io, buffer;
-  size_t offset, most; /* in the buffer */
+  size_t offset, most; /* in the buffer: start, and maximum bytes */
   bool writes;
   int fd;
   char *bytes;
@@ -398,7 +398,8 @@ static ssize_t move_once(const struct moving *moving, char *bytes, size_t length
   return gyre_file_call(moving->fd, bytes, length, -1, moving->writes);
 }
 
-/* Meanwhile the program may close the IO or free the buffer. */
+/* Waits, then fetches descriptor and bytes again: the program may have closed the IO or freed the
+ * buffer. */
 static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned interest) {
   int ready = wait_for(self, fiber, moving->io, moving->fd, interest);
   if (ready < 0) return ready;
@@ -407,7 +408,8 @@ static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned
                                                                                                            : 0;
 }
 
-/* Moves `least` bytes or more; 0: one try. An error after some bytes is not reported. */
+/* Moves at least `least` bytes; 0: tries once. Does not report an error after some bytes have
+ * moved. */
 static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least) {
   unsigned interest = moving->writes ? GYRE_WRITABLE : GYRE_READABLE;
   size_t moved = 0;
@@ -427,7 +429,8 @@ static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least
   return (ssize_t)moved;
 }
 
-/* After fiber, io, buffer: until Ruby 4.0 least and offset, from 4.1 offset and most. */
+/* The arguments after fiber, io and buffer are least and offset up to Ruby 4.0, offset and most
+ * from 4.1. */
 static VALUE move_arguments(VALUE self, int argc, const VALUE *argv, bool writes) {
   rb_check_arity(argc, 4, 5);
   struct moving moving = {.io = argv[1], .buffer = argv[2], .writes = writes};
@@ -452,11 +455,11 @@ static VALUE move_arguments(VALUE self, int argc, const VALUE *argv, bool writes
   return moved < 0 ? INT2NUM((int)moved) : SIZET2NUM((size_t)moved);
 }
 
-/* Reads at least `length` bytes; 0: one try. From Ruby 4.1: (…, offset, length), one try of at most
- * `length`. Returns bytes, 0 at the end, or -errno. */
+/* Reads at least `length` bytes; 0: tries once. From Ruby 4.1 the arguments are (…, offset,
+ * length), and it tries once to read up to `length`. Returns the count, 0 at the end, or -errno. */
 static VALUE selector_io_read(int argc, VALUE *argv, VALUE self) { return move_arguments(self, argc, argv, false); }
 
-/* Writes at least `length` bytes, otherwise like {#io_read}. */
+/* Writes at least `length` bytes. Otherwise like {#io_read}. */
 static VALUE selector_io_write(int argc, VALUE *argv, VALUE self) { return move_arguments(self, argc, argv, true); }
 
 struct process_wait {
@@ -481,14 +484,14 @@ static VALUE process_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Parks until the child has ended, by pidfd (Linux 5.3) or in a thread. Returns false after another
- * transfer. */
+/* Parks until the child has ended, by pidfd (Linux 5.3) or in a thread. Returns false if something
+ * else has entered the fiber. */
 static VALUE selector_process_wait(VALUE self, VALUE fiber, VALUE pid, VALUE flags) {
   struct process_wait wait = {self, fiber, pid, NUM2INT(flags), -1};
   struct gyre_selector *selector = selector_opened(self);
   if (!(wait.flags & ~WNOHANG)) wait.fd = gyre_child_descriptor(NUM2PIDT(pid));
   if (wait.fd < 0) return rb_funcall(self, rb_intern("process_wait_in_thread"), 2, pid, flags);
-  gyre_loop_forget(&selector->loop, wait.fd); /* its number's former use */
+  gyre_loop_forget(&selector->loop, wait.fd); /* the number's earlier registration */
   return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }
 

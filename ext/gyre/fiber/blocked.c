@@ -1,4 +1,4 @@
-/* The table of blocked fibers (blocked.h). Grows with its nodes, if there is memory. */
+/* The table of nodes by fiber (blocked.h). Grows with the nodes, unless memory is short. */
 #include "fiber/blocked.h"
 
 #include <errno.h>
@@ -6,10 +6,10 @@
 #include <string.h>
 
 #define FIRST_BITS 6
-#define GROWTH_BITS 2 /* rarely, as growing visits each node */
+#define GROWTH_BITS 2 /* grows fourfold and so rarely, because growing visits each node */
 
-/* Object addresses differ in their middle bits; multiplying by 2^64 over the golden ratio moves
- * these up. */
+/* Objects' addresses differ in their middle bits. Multiplying by 2^64 / golden ratio moves these
+ * bits to the top, which selects the bucket. */
 static struct gyre_blocked_node **bucket(const struct gyre_blocked_table *table, uintptr_t fiber) {
   return &table->buckets[(uint64_t)fiber * UINT64_C(0x9E3779B97F4A7C15) >> (64 - table->bits)];
 }
@@ -31,7 +31,7 @@ void gyre_blocked_clear(struct gyre_blocked_table *table) {
   table->count = 0;
 }
 
-/* Keeps one fiber's nodes in order: walks each chain from its start and appends. */
+/* Keeps the order of a fiber's nodes: walks each chain from its start and appends. */
 static void grow(struct gyre_blocked_table *table) {
   struct gyre_blocked_table larger = {.bits = table->bits + GROWTH_BITS, .count = table->count};
   larger.buckets = calloc((size_t)1 << larger.bits, sizeof(*larger.buckets));

@@ -1,5 +1,5 @@
-/* Waits that an unblock may end, by fiber: a hash table with nodes inside the waits, so that it
- * allocates nothing. Used by scheduler_block.c. */
+/* A hash table of nodes by fiber: waits that an unblock may end (scheduler_block.c), and the pool's
+ * workers (workers.c). Nodes are embedded in their owners, so it allocates only the buckets. */
 #pragma once
 
 #include <stddef.h>
@@ -19,13 +19,14 @@ struct gyre_blocked_table {
 int gyre_blocked_init(struct gyre_blocked_table *table);
 void gyre_blocked_free(struct gyre_blocked_table *table);
 
-/* Forgets all nodes, maybe already freed. */
+/* Forgets all nodes. Does not touch them: they may be freed already. */
 void gyre_blocked_clear(struct gyre_blocked_table *table);
 
-/* Touches no other node, as stacks are far apart. */
+/* Adds a node. Usually touches no other node: others are on other stacks, and not in the CPU's
+ * cache. */
 void gyre_blocked_add(struct gyre_blocked_table *table, struct gyre_blocked_node *node, uintptr_t fiber);
-/* Ignores a missing node. */
+/* Removes a node, if it is in the table. */
 void gyre_blocked_remove(struct gyre_blocked_table *table, struct gyre_blocked_node *node);
 
-/* Returns the fiber's newest, or NULL. */
+/* Returns the fiber's newest node, or NULL. */
 struct gyre_blocked_node *gyre_blocked_find(const struct gyre_blocked_table *table, uintptr_t fiber);

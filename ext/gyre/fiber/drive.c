@@ -1,15 +1,16 @@
-/* Drives the loop in turns: raise interrupts, run ready fibers, ask the kernel, deliver. Of several
- * drivers (a `run` inside a `run_until`, a parked fiber without a driver) the newest one drives. */
+/* Drives the loop in turns: delivers interrupts, runs ready fibers, polls the loop. If there are
+ * several drivers (such as a `run` inside a `run_until`), only the newest one drives. */
 #include "fiber/fibers.h"
 
-#define UNWIND_NS INT64_C(1000000000) /* for stopped fibers to clean up when the scheduler closes */
+#define UNWIND_NS INT64_C(1000000000) /* per round, for stopped fibers to clean up at the close */
 #define UNWIND_ROUNDS 3
 
 static bool has_posts(const struct gyre_scheduler *scheduler) {
   return !gyre_list_empty(&scheduler->posts) || !gyre_list_empty(&scheduler->due_posts);
 }
 
-/* The newest driver also waits for overtaken ones, which do not wait for each other. */
+/* The newest driver also waits for overtaken drivers. An overtaken driver does not wait for
+ * others. */
 bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   size_t parked_count = scheduler->waits.parked_count;
   if (scheduler->drivers.newest != driving) parked_count -= scheduler->drivers.overtaken_count;
@@ -17,7 +18,7 @@ bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *dr
          !has_posts(scheduler) && gyre_list_empty(&scheduler->keepers) && gyre_list_empty(&scheduler->loop.deferred);
 }
 
-/* The driver now waits like a parked fiber. */
+/* Makes an overtaken driver wait like a parked fiber. */
 static void displace(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   driving->parked.state = GYRE_PARKED;
   gyre_parked_mark(scheduler, &driving->parked, true);
@@ -40,7 +41,7 @@ static void set_driving(struct gyre_scheduler *scheduler, struct gyre_driving *d
   scheduler->drivers.fiber = driving ? driving->parked.fiber : Qnil;
 }
 
-/* Returns the next overtaken driver of this turn, or NULL. */
+/* Returns an overtaken driver that was not asked in this turn, or NULL. */
 static struct gyre_driving *next_to_ask(struct gyre_scheduler *scheduler) {
   struct gyre_driving *driving = scheduler->drivers.newest;
   while (driving && (driving->asked || driving->parked.state != GYRE_PARKED)) driving = driving->before;
@@ -53,8 +54,8 @@ static bool is_overtaken(struct gyre_scheduler *scheduler, const struct gyre_dri
   return driving && driving->parked.state == GYRE_PARKED;
 }
 
-/* Wakes overtaken drivers whose condition holds. A condition is the program's block and may begin
- * and end drivers, so the walk starts again after each. */
+/* Wakes overtaken drivers whose condition holds. A condition may be the program's block, which may
+ * begin and end drivers, so the search starts again after each one. */
 static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   struct gyre_driving *driving;
   for (driving = scheduler->drivers.newest; driving; driving = driving->before) driving->asked = false;
@@ -64,7 +65,8 @@ static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   }
 }
 
-/* Runs posts left by an exception, then those of this turn. Later posts wait for the next turn. */
+/* Runs posts left over by an exception, then those of this turn. Posts that these add wait for the
+ * next turn. */
 static void run_posts(struct gyre_scheduler *scheduler) {
   gyre_list_splice(&scheduler->due_posts, &scheduler->posts);
   while (!gyre_list_empty(&scheduler->due_posts)) {
@@ -83,7 +85,7 @@ static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving)
     VALUE fiber = gyre_ready_take(scheduler);
     if (NIL_P(fiber)) break;
     scheduler->slice.budget--;
-    if (fiber == driving->parked.fiber) { /* it drives */
+    if (fiber == driving->parked.fiber) { /* the driver itself */
       if (driving->overdue) gyre_loop_poll(&scheduler->loop, false);
       driving->overdue = false;
       return;
@@ -109,7 +111,7 @@ static VALUE drive_body(VALUE argument) {
   struct gyre_driving *driving = (struct gyre_driving *)argument;
   struct gyre_scheduler *scheduler = driving->parked.scheduler;
   while (!driving->done(scheduler, driving)) {
-    /* A forked child has forgotten its drivers; its forking fiber has ended. */
+    /* A forked child has forgotten its drivers. The forking fiber has ended: this one drives. */
     if (!scheduler->drivers.newest) set_driving(scheduler, driving);
     if (scheduler->drivers.newest == driving) {
       turn(scheduler, driving);
@@ -130,7 +132,7 @@ static VALUE drive_ensure(VALUE argument) {
   if (driving->parked.interrupt) gyre_interrupt_return(scheduler, &driving->parked);
   if (scheduler->drivers.newest == driving) {
     set_driving(scheduler, driving->before);
-    /* Enters its fiber when no other is ready. */
+    /* The fiber of `before` is entered once no other fiber is ready. */
     if (driving->before) go_on(scheduler, driving->before, GYRE_RUNNING);
   } else {
     struct gyre_driving *newer = scheduler->drivers.newest;
@@ -170,7 +172,7 @@ static void unwind_time_is_over(struct gyre_timer *timer, void *context) {
   /* only ends the loop's sleep, as `unwound` reads the clock */
 }
 
-/* Copies the list, which interrupts change. */
+/* Returns a copy, because interrupts change the list. */
 static VALUE parked_fibers(struct gyre_scheduler *scheduler) {
   VALUE fibers = rb_ary_new_capa((long)scheduler->waits.parked_count), me = rb_fiber_current();
   GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.parked, node) {

@@ -1,4 +1,4 @@
-/* How fibers wait: park, wake, and the ready queue (scheduler.h). Any thread with the GVL may call
+/* Parks and wakes fibers, and keeps the ready queue (scheduler.h). Any thread with the GVL may call
  * gyre_wake. */
 #include "fiber/fibers.h"
 
@@ -18,7 +18,7 @@ static void forget_waits(struct gyre_scheduler *scheduler) {
   gyre_budget_refill(scheduler);
 }
 
-/* Allocates nothing, as the collector may mark the scheduler at once. */
+/* Allocates nothing: that might start the collector, which marks the scheduler. */
 void gyre_fibers_init(struct gyre_scheduler *scheduler) {
   forget_waits(scheduler);
   scheduler->thread = Qnil;
@@ -28,8 +28,8 @@ void gyre_fibers_init(struct gyre_scheduler *scheduler) {
   scheduler->running.worker = NULL;
 }
 
-/* Another thread may take over a scheduler whose own thread has ended or is in a fork's parent, but
- * not its pooled fibers. */
+/* If the scheduler's thread has ended, or exists only in the parent of a fork, this thread takes
+ * over the scheduler, but not its pooled fibers. */
 void gyre_thread_check(struct gyre_scheduler *scheduler) {
   VALUE thread = rb_thread_current();
   if (scheduler->thread == thread) return;
@@ -50,7 +50,7 @@ void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   gyre_loop_wake(&scheduler->loop);
 }
 
-/* Marks a `foreign` fiber, which is not pooled. */
+/* Lists a foreign (not pooled) fiber, so that the collector marks it. */
 void gyre_parked_mark(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool foreign) {
   parked->foreign = foreign;
   if (foreign) gyre_list_append(&scheduler->waits.foreign, &parked->foreign_node);
@@ -65,7 +65,7 @@ void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parke
   parked->scheduler = scheduler;
   parked->blocker = blocker;
   parked->fiber = rb_fiber_current();
-  /* A fiber entered here runs in the scheduler's thread. */
+  /* The scheduler enters fibers only in its own thread, so these need no check. */
   if (__builtin_expect(parked->fiber != scheduler->running.entered, 0)) gyre_thread_check(scheduler);
   parked->entered = NIL_P(scheduler->running.entered) ? parked->fiber : scheduler->running.entered;
   parked->worker = scheduler->running.worker;
@@ -92,7 +92,7 @@ void gyre_parked_leave(struct gyre_scheduler *scheduler, struct gyre_parked *par
 void gyre_park_end(struct gyre_parked *parked) {
   struct gyre_scheduler *scheduler = parked->scheduler;
   gyre_parked_leave(scheduler, parked, GYRE_RUNNING);
-  gyre_entered(scheduler, parked); /* maybe by an exception */
+  gyre_entered(scheduler, parked); /* an exception may have entered the fiber */
   if (parked->worker && parked->worker->parked == parked) parked->worker->parked = parked->outer;
   if (__builtin_expect(parked->interrupt != NULL, 0)) gyre_interrupt_return(scheduler, parked);
 }
@@ -114,7 +114,8 @@ void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   gyre_fibers_wake_loop(scheduler);
 }
 
-/* Draws by the seed (xorshift64*), but a fiber that has just started another goes first. */
+/* Draws a ready fiber at random (xorshift64*). If a fiber has just started another, that fiber is
+ * first. */
 static struct gyre_parked *draw(struct gyre_scheduler *scheduler) {
   struct gyre_list *node = scheduler->waits.ready.next;
   if (scheduler->waits.ready_count < 2 || GYRE_CONTAINER(node, struct gyre_parked, node)->first)
@@ -127,7 +128,7 @@ static struct gyre_parked *draw(struct gyre_scheduler *scheduler) {
   return GYRE_CONTAINER(node, struct gyre_parked, node);
 }
 
-/* Returns nil without a ready fiber. */
+/* Takes the next ready fiber from the queue; nil if there is none. */
 VALUE gyre_ready_take(struct gyre_scheduler *scheduler) {
   if (gyre_list_empty(&scheduler->waits.ready)) return Qnil;
   struct gyre_parked *parked = GYRE_CONTAINER(scheduler->waits.ready.next, struct gyre_parked, node);
@@ -138,8 +139,8 @@ VALUE gyre_ready_take(struct gyre_scheduler *scheduler) {
   return parked->fiber;
 }
 
-/* The kernel is due after a number of switches, or at a tick of the coarse clock, read every few
- * switches. */
+/* The budget is spent after GYRE_READY_BUDGET switches, or when the coarse clock has ticked. Reads
+ * the clock every few switches. */
 bool gyre_budget_is_spent(struct gyre_scheduler *scheduler) {
   if (scheduler->slice.budget % GYRE_CLOCK_INTERVAL) return false;
   if (scheduler->slice.budget && !scheduler->slice.random && gyre_timers_coarse_now() != scheduler->slice.began_ns)
@@ -169,7 +170,7 @@ bool gyre_parked_is_running(struct gyre_scheduler *scheduler, struct gyre_drivin
 
 static VALUE answer_body(VALUE block) { return rb_proc_call_with_block(block, 0, NULL, Qnil); }
 
-/* An exception (such as Interrupt) goes to the asking fiber. */
+/* Runs the question's block. An exception (such as Interrupt) goes to the asking fiber. */
 static void answer(struct gyre_scheduler *scheduler) {
   struct gyre_question *question = scheduler->running.question;
   int state = 0;
@@ -196,7 +197,7 @@ void gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
 
 void gyre_park(struct gyre_parked *parked) {
   struct gyre_scheduler *scheduler = parked->scheduler;
-  /* Repeats if a transfer entered the fiber before its wake-up. */
+  /* Parks again if a transfer entered the fiber before it was woken. */
   while (parked->state != GYRE_RUNNING) {
     VALUE next = gyre_ready_next(scheduler);
     if (parked->state == GYRE_RUNNING) break;
@@ -232,8 +233,8 @@ void gyre_yield_if_due(struct gyre_scheduler *scheduler) {
   gyre_yield(scheduler);
 }
 
-/* Pins fibers, whose addresses are keys and on C stacks. A wait's other objects are on its fiber's
- * stack. */
+/* Pins fibers, because tables and C stacks have their addresses. The other objects of a wait are on
+ * the stack of its fiber. */
 void gyre_fibers_mark(struct gyre_scheduler *scheduler) {
   GYRE_MARK(scheduler->thread, scheduler->drivers.fiber);
   GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.foreign, foreign_node) rb_gc_mark(parked->fiber);
@@ -241,7 +242,7 @@ void gyre_fibers_mark(struct gyre_scheduler *scheduler) {
   gyre_interrupts_mark(scheduler);
 }
 
-/* Only the forking fiber continues in a child. */
+/* Makes the forked child continue only the forking fiber. */
 void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
   for (struct gyre_driving *driving = scheduler->drivers.newest, *before; driving; driving = before) {
     before = driving->before;

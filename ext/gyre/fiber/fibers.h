@@ -1,5 +1,5 @@
-/* Shared by fibers.c (parking, the queue), workers.c (the pool), interrupts.c (exceptions for
- * fibers) and drive.c (turns). */
+/* Functions shared by fibers.c (parking, ready queue), workers.c (pool), interrupts.c (exceptions
+ * for fibers) and drive.c (turns). */
 #pragma once
 
 #include "fiber/scheduler.h"
@@ -7,14 +7,14 @@
 /* fibers.c */
 void gyre_parked_leave(struct gyre_scheduler *scheduler, struct gyre_parked *parked, enum gyre_parked_state state);
 void gyre_parked_mark(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool foreign);
-/* The wait's fiber is being entered. */
+/* Notes that the wait's fiber has been entered. */
 void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
 void gyre_parked_make_ready(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool first);
 VALUE gyre_ready_take(struct gyre_scheduler *scheduler);
-/* Returns the fiber to enter next: a ready one within the budget, else the driver; nil without a
- * driver when the kernel is due. */
+/* Returns the fiber to enter next: a ready one; or the driver, if none is ready or the budget is
+ * spent. Nil if there is no driver. */
 VALUE gyre_ready_next(struct gyre_scheduler *scheduler);
-/* True if the kernel is due. */
+/* True if the kernel must be asked before another fiber runs. */
 bool gyre_budget_is_spent(struct gyre_scheduler *scheduler);
 void gyre_budget_refill(struct gyre_scheduler *scheduler);
 void gyre_fibers_wake_loop(struct gyre_scheduler *scheduler);
@@ -36,13 +36,14 @@ void gyre_interrupts_mark(struct gyre_scheduler *scheduler);
 void gyre_interrupts_free(struct gyre_scheduler *scheduler);
 void gyre_interrupts_forked(struct gyre_scheduler *scheduler);
 void gyre_interrupts_deliver(struct gyre_scheduler *scheduler);
-/* Makes postponed interrupts due, as their fibers have run. */
+/* Makes postponed interrupts due: their fibers have run meanwhile. */
 void gyre_interrupts_resume(struct gyre_scheduler *scheduler);
-/* Raises the interrupt of an ended wait. If an unblock comes meanwhile, requeues it and returns. */
+/* Raises the interrupt of an ended wait. Returns if an unblock, which comes meanwhile, requeues
+ * it. */
 void gyre_interrupt_raise(struct gyre_parked *parked);
-/* Requeues the interrupt of a wait that another exception ended, for the next wait. */
+/* Requeues the wait's interrupt for the next wait, because something else has ended this wait. */
 void gyre_interrupt_return(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
-/* Makes interrupts due that were held for this suspended fiber. */
+/* Makes due the interrupts that were held until this fiber waits. */
 void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
-/* Drops interrupts of an ended job. */
+/* Drops the fiber's interrupts: its job has ended. */
 void gyre_interrupts_drop(struct gyre_scheduler *scheduler, VALUE fiber);

@@ -1,12 +1,12 @@
-/* Exceptions for fibers: fiber_interrupt, timeouts, the scheduler's end. Any thread with the GVL
- * queues them; in the next turn their fibers become ready and raise at their waits. So on each Ruby
- * version they appear only at this scheduler's waits, and the driver enters no fiber for them.
+/* Exceptions for fibers, from fiber_interrupt, timeouts and the scheduler's close. Any thread with
+ * the GVL may queue an interrupt. In the next turn its fiber becomes ready and raises the exception
+ * in its wait. So in each Ruby version exceptions appear only in this scheduler's waits.
  *
- *   interrupts --turn--> raising --its fiber goes on--> raised
- *     |  ^  |                \--another exception ends the wait first--> interrupts
- *     |  |  +-- postponed: its fiber has been given something, or raises another one
- *     |  +----- deferred: Ruby 3.1 and 3.2, the fiber's resumed fiber has resumed a waiting one
- *     +-------- held: its fiber was suspended by the program, and has to wait first */
+ *   due --next turn--> raising --its fiber continues--> raised
+ *    |  ^  |              \--another exception ends the wait first--> due
+ *    |  |  +-- postponed: the fiber was given a lock or element, or raises another interrupt
+ *    |  +----- deferred: the fiber has resumed another, and Ruby 3.1 and 3.2 refuse to raise there
+ *    +-------- held: the program has suspended the fiber, which has to wait first */
 #include "fiber/fibers.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ void gyre_init_interrupts(void) {
   sized_queue_class = rb_path2class("Thread::SizedQueue");
 }
 
-/* Returns the queue of this index; NULL after the last. */
+/* Returns the list of this index; NULL after the last one. */
 static struct gyre_list *all(struct gyre_scheduler *scheduler, int index) {
   struct gyre_interrupts *own = &scheduler->interrupts;
   struct gyre_list *lists[] = {&own->due, &own->raising, &own->postponed, &own->deferred, &own->held, NULL};
@@ -53,7 +53,7 @@ VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id) {
 }
 
 struct gyre_interrupt *gyre_interrupt_weakly(struct gyre_scheduler *scheduler, VALUE fiber, VALUE id, VALUE exception) {
-  /* Drops an ended job's exception, which must not reach the next job. */
+  /* The job has ended: its exception must not reach the worker's next job. */
   struct gyre_worker *worker = gyre_worker_of(scheduler, fiber);
   if (worker && !worker->function) return NULL;
   struct gyre_interrupt *interrupt = calloc(1, sizeof(*interrupt));
@@ -83,15 +83,15 @@ void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interru
   end_interrupt(interrupt);
 }
 
-/* Ruby's internal objects have no class; fibers wait only for mutexes among them. */
+/* Ruby's internal objects have no class. The only ones that fibers wait for are mutexes. */
 static bool is_hidden(VALUE object) { return RBASIC_CLASS(object) == 0; }
 
 bool gyre_is_mutex(VALUE blocker) {
   return !RB_SPECIAL_CONST_P(blocker) && (is_hidden(blocker) || RTEST(rb_obj_is_kind_of(blocker, mutex_class)));
 }
 
-/* Returns the wait of an unblocked fiber that has not continued yet, or NULL. An interrupt would
- * lose its gift: a lock, or a queue element. */
+/* Returns the wait of a fiber that was unblocked and has not continued yet, or NULL. An interrupt
+ * would lose the unblock's gift: a lock or a queue element. */
 static struct gyre_wait *given_wait(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   if (parked->state != GYRE_READY) return NULL;
   struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocks.table, parked->fiber);
@@ -99,8 +99,9 @@ static struct gyre_wait *given_wait(struct gyre_scheduler *scheduler, const stru
   return wait && &wait->parked == parked && wait->unblocked ? wait : NULL;
 }
 
-/* True if another waiter may be woken instead: Ruby's primitives take a fiber off their list before
- * they unblock it, and fibers check again. Gyre's primitives pass on wake-ups themselves. */
+/* True if the wake-up may go to another waiter: Ruby's primitives take a fiber off their list
+ * before they unblock it, and a woken fiber checks again. Gyre's primitives pass on wake-ups
+ * themselves. */
 static bool can_hand_on(VALUE blocker) {
   if (RB_SPECIAL_CONST_P(blocker)) return false;
   return gyre_is_mutex(blocker) || RTEST(rb_obj_is_kind_of(blocker, queue_class));
@@ -109,7 +110,7 @@ static bool can_hand_on(VALUE blocker) {
 bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
   VALUE blocker = wait->parked.blocker;
   if (!can_hand_on(blocker)) return false;
-  /* Pushes and pops wait on one queue. */
+  /* Fibers in push and in pop wait for the same SizedQueue: wakes all. */
   bool all = !gyre_is_mutex(blocker) && RTEST(rb_obj_is_kind_of(blocker, sized_queue_class)), handed = false;
   GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.parked, node) {
     if (parked->blocker != blocker) continue;
@@ -121,7 +122,7 @@ bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
   return handed;
 }
 
-/* Runs in the interrupted fiber, or in a fiber resumed by it. */
+/* Runs in the interrupted fiber, or in a fiber that it has resumed. */
 NORETURN(static void raise_here(VALUE fiber, VALUE exception));
 static void raise_here(VALUE fiber, VALUE exception) {
   if (NIL_P(exception)) rb_funcall(rb_path2class("Gyre::Scheduler::FiberRaise"), rb_intern("end_here"), 1, fiber);
@@ -133,9 +134,10 @@ static VALUE raise_here_body(VALUE argument) {
   raise_here(pair[0], pair[1]);
 }
 
-/* Raising calls the exception's `exception`, during which other threads run. If an unblock comes
- * (scheduler_unblock), the interrupt is requeued and the wait ends normally. If an exception for
- * the whole thread comes, that one is raised, and gyre_park_end requeues the interrupt. */
+/* Raising calls the method `exception`, and other threads may run meanwhile. If one of them
+ * unblocks the fiber, scheduler_unblock requeues the interrupt, and the wait ends normally. If one
+ * of them raises in this thread, that exception is raised, and gyre_park_end requeues the
+ * interrupt. */
 void gyre_interrupt_raise(struct gyre_parked *parked) {
   VALUE exception = parked->interrupt->exception, before = rb_errinfo();
   int state = 0;
@@ -174,8 +176,8 @@ struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber) 
   return NULL;
 }
 
-/* Raising before the fiber runs would lose an unblock's gift (a lock, a queue element). It goes to
- * another waiter; without one, the fiber first runs to its next wait. */
+/* Raising before the fiber runs would lose an unblock's gift, so another waiter gets the gift. If
+ * there is none, returns true: the fiber first runs to its next wait. */
 static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   struct gyre_wait *wait = given_wait(scheduler, parked);
   if (!wait) return false;
@@ -184,14 +186,14 @@ static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre
 }
 
 /* Puts the interrupted fiber at the front of the ready queue, behind `last`: the queue's head, or
- * the fiber put there before. */
+ * the fiber that was put there before. */
 static struct gyre_list *raise_at(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt,
                                   struct gyre_parked *parked, struct gyre_list *last) {
   move(&scheduler->interrupts.raising, interrupt);
   interrupt->parked = parked;
   parked->interrupt = interrupt;
   if (parked->state == GYRE_PARKED && parked->blocker == Qundef)
-    scheduler->drivers.overtaken_count--; /* drives, see drive.c */
+    scheduler->drivers.overtaken_count--; /* an overtaken driver, see drive.c */
   gyre_parked_make_ready(scheduler, parked, true);
   gyre_list_remove(&parked->node);
   gyre_list_prepend(last, &parked->node);
@@ -210,8 +212,7 @@ static void defer_interrupt(struct gyre_scheduler *scheduler, struct gyre_interr
     rb_memerror();
 }
 
-/* True if a fiber resumed by the program waits; `given`: with a lock or item, so raising is
- * delayed. */
+/* True if a fiber that the program has resumed waits. `given` counts only fibers with a gift. */
 static bool inner_fiber_waits(struct gyre_scheduler *scheduler, bool given) {
   GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.foreign, foreign_node) {
     if (parked->fiber != parked->entered && (!given || given_wait(scheduler, parked))) return true;
@@ -223,13 +224,13 @@ static bool inner_fiber_waits(struct gyre_scheduler *scheduler, bool given) {
 static VALUE transfer_body(VALUE fiber) { return rb_funcall(fiber, rb_intern("transfer"), 0); }
 
 static VALUE raise_body(VALUE argument) {
-  VALUE *pair = (VALUE *)argument; /* rb_fiber_raise takes no const in Ruby 4.0 */
+  VALUE *pair = (VALUE *)argument; /* not const, for rb_fiber_raise of Ruby 4.0 */
   if (NIL_P(pair[1])) return rb_funcall(pair[0], rb_intern("kill"), 0);
   return rb_fiber_raise(pair[0], 1, &pair[1]);
 }
 
-/* True if it has resumed another fiber, to which transfers fail. Checked first: a fiber that left
- * by its own transfer must not be entered. */
+/* True if the fiber has resumed another one: a transfer to it fails. First looks at the backtrace,
+ * because a fiber that left by its own transfer must not be entered. */
 static bool is_resuming(VALUE fiber) {
   VALUE place = rb_funcall(fiber, rb_intern("backtrace"), 2, INT2FIX(0), INT2FIX(1));
   VALUE line = RB_TYPE_P(place, T_ARRAY) ? rb_ary_entry(place, 0) : Qnil;
@@ -244,15 +245,15 @@ static bool is_resuming(VALUE fiber) {
   return strstr(StringValueCStr(message), "resuming") != NULL;
 }
 
-/* For a fiber without a wait. If it has resumed a waiting fiber, Fiber#raise finds that one (Ruby
- * 3.3 and later). Keeps a suspended fiber's exception until its next wait: raising here would
- * continue in the driver. */
+/* Handles a fiber that does not wait here. If it has resumed a waiting fiber, Fiber#raise raises
+ * there (Ruby 3.3 and later). If the program has suspended it, holds the exception until its next
+ * wait: Fiber#raise would continue the fiber from the driver. */
 static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
   VALUE pair[] = {interrupt->fiber, interrupt->exception};
   move(&scheduler->interrupts.held, interrupt);
   if (!inner_fiber_waits(scheduler, false) || !is_resuming(pair[0])) return;
   int state = 0;
-  struct gyre_interrupt *left = interrupt; /* NULL once cancelled by others */
+  struct gyre_interrupt *left = interrupt; /* NULL once the interrupt is cancelled */
   interrupt->raiser = &left;
   move(&scheduler->interrupts.raising, interrupt);
   scheduler->interrupts.is_away = true;
@@ -267,7 +268,7 @@ static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_inter
   if (left) defer_interrupt(scheduler, left);
 }
 
-/* Makes fibers with due interrupts ready first. */
+/* Puts fibers with due interrupts at the front of the ready queue. */
 void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
   size_t due = 0;
   struct gyre_list *interrupts = &scheduler->interrupts.due;
@@ -283,7 +284,7 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
       last = raise_at(scheduler, interrupt, parked, last);
     } else if (interrupt->fiber == rb_fiber_current() ||
                interrupt->fiber == scheduler->drivers.newest->parked.entered) {
-      /* it drives, or has resumed the driver */
+      /* the fiber drives, or has resumed the driver */
       VALUE fiber = interrupt->fiber, exception = interrupt->exception;
       end_interrupt(interrupt);
       raise_here(fiber, exception);
@@ -293,7 +294,7 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
       move(&scheduler->interrupts.postponed, interrupt);
     } else {
       raise_further_in(scheduler, interrupt);
-      last = &scheduler->waits.ready; /* others may have run */
+      last = &scheduler->waits.ready; /* other fibers may have run */
     }
   }
 }
@@ -301,7 +302,7 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
 void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   GYRE_EACH(struct gyre_interrupt, interrupt, &scheduler->interrupts.held, node) {
     if (interrupt->fiber != parked->fiber) continue;
-    /* A collected fiber's address may be another's now. */
+    /* If the fiber was collected, another fiber may have its address. */
     if (NIL_P(interrupt->id) || gyre_live_fiber(scheduler, interrupt->id) == parked->fiber)
       move(&scheduler->interrupts.due, interrupt);
   }
@@ -325,7 +326,7 @@ void gyre_interrupts_resume(struct gyre_scheduler *scheduler) {
     move(&scheduler->interrupts.due, GYRE_CONTAINER(scheduler->interrupts.postponed.next, struct gyre_interrupt, node));
 }
 
-/* In a forked child. */
+/* Cancels all interrupts in a forked child. */
 void gyre_interrupts_forked(struct gyre_scheduler *scheduler) {
   struct gyre_list *list;
   for (int i = 0; (list = all(scheduler, i)); i++) {
@@ -335,8 +336,8 @@ void gyre_interrupts_forked(struct gyre_scheduler *scheduler) {
   scheduler->interrupts.is_away = false;
 }
 
-/* Skips held interrupts of fibers outside the pool: marking them would keep the fibers alive. Their
- * timeouts mark them. */
+/* Skips held interrupts of timeouts outside the pool: marking them would keep the fibers alive. The
+ * timeout marks the exception. */
 void gyre_interrupts_mark(struct gyre_scheduler *scheduler) {
   struct gyre_list *list;
   rb_gc_mark(scheduler->interrupts.live_fibers);

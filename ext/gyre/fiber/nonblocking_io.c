@@ -1,7 +1,8 @@
 /* Reads and writes that never wait (nonblocking_io.h).
  *
- * On Linux RWF_NOWAIT makes one call non-blocking, whatever the mode. Descriptors without it
- * (terminals, pipes of older kernels) are polled first: other processes share their mode. */
+ * On Linux RWF_NOWAIT makes a single call non-blocking, whatever the descriptor's mode. Descriptors
+ * that do not support it (terminals, pipes of older kernels) are polled first. Never changes the
+ * mode, which other processes share. */
 #include "feature.h"
 
 #include "fiber/nonblocking_io.h"
@@ -37,10 +38,11 @@ int gyre_ready_now(int fd, unsigned events) {
   return (int)(ready & events);
 }
 
-/* A position means a file or block device, which epoll cannot watch. */
+/* Files and block devices, which epoll cannot watch, have a position. */
 static int is_file(int fd) { return lseek(fd, 0, SEEK_CUR) >= 0; }
 
-/* For files without RWF_NOWAIT: network file systems may wait long, those in memory never do. */
+/* For files that do not support RWF_NOWAIT: a network file system may wait long, one in memory does
+ * not. */
 static ssize_t unasked_file(int fd) {
 #if defined(GYRE_HAVE_PREADV2_NOWAIT) && defined(GYRE_HAVE_LINUX_MAGIC)
   static const unsigned long in_memory[] = {TMPFS_MAGIC,         RAMFS_MAGIC,   PROC_SUPER_MAGIC, SYSFS_MAGIC,
@@ -91,7 +93,7 @@ ssize_t gyre_nonblocking_move(int fd, void *bytes, size_t length, bool writes, e
   if (kind != GYRE_IO_PIPE && is_file(fd)) return writes ? GYRE_IO_FILE : unasked_file(fd);
   int state = gyre_ready_now(fd, writes ? GYRE_WRITABLE : GYRE_READABLE);
   if (state <= 0) return state < 0 ? state : -EAGAIN;
-  /* Larger writes to a ready blocking pipe still wait. */
+  /* A ready blocking pipe takes PIPE_BUF bytes at once; a longer write would wait. */
   if (writes && length > PIPE_BUF && !(fcntl(fd, F_GETFL) & O_NONBLOCK)) length = PIPE_BUF;
   count = GYRE_RETRY(writes ? gyre_write(fd, bytes, length) : gyre_read(fd, bytes, length));
   return count < 0 ? -errno : count;

@@ -1,4 +1,4 @@
-/* Ruby's IO and IO::Buffer, for Gyre::Scheduler and Gyre::Async::Selector. */
+/* Access to Ruby's IO and IO::Buffer, for Gyre::Scheduler and Gyre::Async::Selector. */
 #pragma once
 
 #include "feature.h"
@@ -9,10 +9,10 @@
 #include <stdbool.h>
 
 #ifndef RUBY_FIBER_SCHEDULER_VERSION
-#define RUBY_FIBER_SCHEDULER_VERSION 1 /* Ruby 3.1 has no macro */
+#define RUBY_FIBER_SCHEDULER_VERSION 1 /* Ruby 3.1 lacks this macro */
 #endif
 
-/* True for a read-write IO, probably a socket. */
+/* True for an IO that reads and writes: probably a socket. */
 static inline bool gyre_io_is_duplex(VALUE io) {
   if (!RB_TYPE_P(io, T_FILE)) return false;
 #if RUBY_API_VERSION_CODE >= 30300
@@ -22,9 +22,10 @@ static inline bool gyre_io_is_duplex(VALUE io) {
 #endif
 }
 
-/* Returns an IO::Buffer's size and bytes. Raises if they are gone, or read-only unless `writes`. */
+/* Returns an IO::Buffer's size and sets *bytes. Raises if the memory is freed; also if it is
+ * read-only, unless `writes`. */
 size_t gyre_buffer_bytes(VALUE buffer, bool writes, char **bytes);
 
-/* Reads or writes a file without the GVL at `from`, or at its position (-1). Returns a count or
- * -errno. */
+/* Reads or writes a file without the GVL, at `from` or, if that is -1, at the file's position.
+ * Returns a count or -errno. */
 ssize_t gyre_file_call(int fd, char *bytes, size_t length, off_t from, bool writes);

@@ -1,5 +1,5 @@
-/* Gyre::Scheduler on the native engine: its object and methods. Hooks: scheduler_block.c,
- * scheduler_timeout.c, scheduler_io.c (descriptors), scheduler_process.c; fibers.c moves fibers. */
+/* Gyre::Scheduler on the native engine: the object and its methods. Most of Ruby's hooks are in
+ * scheduler_{block,io,process,select,timeout}.c. */
 #include "feature.h"
 #include "fiber/fibers.h"
 #include "loop/forks.h"
@@ -34,7 +34,7 @@ static size_t scheduler_size(const void *opaque) {
          scheduler->loop.timers.capacity * sizeof(struct gyre_timers_entry);
 }
 
-/* Without write barriers: marked objects are on fibers' stacks and change at every switch. */
+/* Has no write barriers: the marked objects are on fibers' stacks and change at every switch. */
 GYRE_TYPE(scheduler_type, "Gyre::Scheduler", scheduler_mark, scheduler_free, scheduler_size, 0);
 
 static VALUE scheduler_allocate(VALUE class) {
@@ -75,8 +75,8 @@ struct gyre_scheduler *gyre_scheduler_current(void) {
   return gyre_scheduler_opened(scheduler);
 }
 
-/* For Gyre::Scheduler#initialize: opens the loop on this native backend. On the portable engine it
- * stays closed, and Ruby replaces these methods (scheduler/portable.rb). */
+/* Opens the loop on a native backend, for Gyre::Scheduler#initialize. On the portable engine the
+ * loop stays closed, and Ruby code replaces this file's methods (scheduler/portable.rb). */
 static VALUE scheduler_open_native(VALUE self, VALUE name) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (!scheduler->closed) rb_raise(rb_eRuntimeError, "initialized twice");
@@ -91,14 +91,14 @@ static VALUE scheduler_open_native(VALUE self, VALUE name) {
   return self;
 }
 
-/* Runs the other ready fibers first (Fiber::Scheduler#yield). */
+/* Lets the other ready fibers run first (Fiber::Scheduler#yield). */
 static VALUE scheduler_yield(VALUE self) {
   gyre_yield(gyre_scheduler_opened(self));
   return Qnil;
 }
 
 static VALUE call_job(VALUE job) {
-  if (rb_obj_is_proc(job)) return rb_proc_call_with_block(job, 0, NULL, Qnil); /* uses less stack than by the method */
+  if (rb_obj_is_proc(job)) return rb_proc_call_with_block(job, 0, NULL, Qnil); /* saves stack */
   if (!RB_TYPE_P(job, T_ARRAY)) return rb_funcallv(job, rb_intern("call"), 0, NULL);
   long count = RARRAY_LEN(job);
   VALUE callable = rb_ary_entry(job, 0);
@@ -141,7 +141,7 @@ static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception)
   return Qnil;
 }
 
-/* Returns the waiting fiber: this one or a fiber resumed by it; else nil. */
+/* Returns `fiber`, or a fiber that it has resumed, whichever waits; nil if neither does. */
 static VALUE scheduler_waiting_in(VALUE self, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   const struct gyre_parked *parked = scheduler->closed ? NULL : gyre_wait_of(scheduler, fiber);
@@ -153,7 +153,7 @@ static VALUE scheduler_working_p(VALUE self, VALUE fiber) {
   return gyre_fiber_is_working(gyre_scheduler_get(self), fiber) ? Qtrue : Qfalse;
 }
 
-/* Drives the loop until nothing waits or listens. */
+/* Drives the loop until no fiber waits and no socket listens. */
 static VALUE scheduler_run(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   gyre_drive(scheduler, gyre_nothing_left, NULL);
@@ -164,7 +164,7 @@ static bool block_is_true(struct gyre_scheduler *scheduler, struct gyre_driving 
   return RTEST(rb_funcallv((VALUE)driving->context, rb_intern("call"), 0, NULL));
 }
 
-/* Drives the loop until the block is true; calls it once a turn. */
+/* Drives the loop until the block returns true. Calls the block once per turn. */
 static VALUE scheduler_run_until(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE block = rb_block_proc();
@@ -183,8 +183,8 @@ static VALUE scheduler_wakeup(VALUE self) {
   return Qnil;
 }
 
-/* Notifies each client once; skips clients added meanwhile. Walks the list again after each, as
- * clients run Ruby code. */
+/* Notifies each client once, but not clients added meanwhile. Starts at the list's head again after
+ * each call, because clients run Ruby code. */
 static void notify_clients(struct gyre_scheduler *scheduler, void (*notify)(struct gyre_client *)) {
   struct gyre_list *clients = &scheduler->clients;
   GYRE_EACH(struct gyre_client, client, clients, node) client->due = true;
@@ -207,7 +207,7 @@ static void notify_moved(struct gyre_client *client) {
   client->forks = gyre_forks;
 }
 
-/* Waits for no fiber if the thread is killed, or a signal's exception propagates. */
+/* Does not wait for fibers if the thread is being killed or a signal's exception propagates. */
 static VALUE close_body(VALUE self) {
   if (!RTEST(rb_funcall(self, rb_intern("leaving?"), 0))) scheduler_run(self);
   return Qnil;
@@ -247,8 +247,8 @@ static VALUE scheduler_backend(VALUE self) {
   return scheduler->loop.backend ? rb_str_new_cstr(scheduler->loop.backend->name) : Qnil;
 }
 
-/* In a forked child: continues only the forking fiber, on a new loop; never touches the
- * parent's. */
+/* In a forked child, continues only the forking fiber, on a new loop. Never touches the parent's
+ * loop. */
 static VALUE scheduler_process_fork(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qnil;
@@ -269,7 +269,7 @@ static VALUE scheduler_process_fork(VALUE self) {
   return Qnil;
 }
 
-/* For Process.daemon: another process continues all fibers. */
+/* Called in Process.daemon, whose new process continues all fibers. */
 static VALUE scheduler_process_move(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qnil;
@@ -281,8 +281,7 @@ static VALUE scheduler_process_move(VALUE self) {
 
 /* Gyre::Testing: a clock that jumps from timer to timer, and a seeded order of ready fibers. */
 
-/* From now on the clock only jumps, and ready fibers are drawn by the seed; nil keeps their
- * order. */
+/* From now on the clock only jumps. The seed decides the order of ready fibers; nil keeps it. */
 static VALUE scheduler_simulate(VALUE self, VALUE seed) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   if (!NIL_P(seed)) {
@@ -293,12 +292,12 @@ static VALUE scheduler_simulate(VALUE self, VALUE seed) {
   return Qnil;
 }
 
-/* Seconds of the monotonic clock plus jumps. */
+/* Returns the loop's time in seconds: of the monotonic clock, or of the virtual one. */
 static VALUE scheduler_virtual_now(VALUE self) {
   return DBL2NUM((double)gyre_loop_now(&gyre_scheduler_get(self)->loop) / 1e9);
 }
 
-/* Work beside the loop begins (1) or ends (-1): meanwhile time is real. */
+/* Called when work outside the loop begins (1) or ends (-1): time is real meanwhile. */
 static VALUE scheduler_outside(VALUE self, VALUE change) {
   gyre_scheduler_get(self)->loop.outside += (unsigned)NUM2INT(change);
   return Qnil;

@@ -1,26 +1,25 @@
 /* The hooks block, unblock and kernel_sleep, for Mutex, Queue, ConditionVariable, Thread#join and
- * Gyre's primitives. An unblock may give the fiber a lock or queue element, which is never lost: it
- * wins over a timeout of the same turn, and an exception before the fiber continues passes it to
- * another waiter (interrupts.c). */
+ * Gyre's primitives. An unblock may give the fiber a lock or queue element, which must not be lost.
+ * So it wins over a timeout in the same turn, and if an exception precedes the fiber's next run,
+ * another waiter gets the gift (interrupts.c). */
 #include "fiber/fibers.h"
 
 static VALUE sleeping; /* :sleep */
 
 /* --- early unblocks ---
  *
- * Another thread may take a fiber off a queue's waiters just before the fiber calls `block`. An
- * early unblock ends the fiber's next block only if the blocker is the same. Otherwise it may be a
- * late one, of a wait that ended by itself. Keeps the blocker's address, with a bit: it ends a
- * sleep. */
+ * Another thread may unblock a fiber just before the fiber calls `block`. Such an early unblock
+ * ends the fiber's next block if the blocker is the same. Otherwise it may be a late unblock, for a
+ * wait that has ended by itself. The table keeps the blocker's address, and a bit if the unblock
+ * ends a sleep. */
 
 #define EARLY_SIGNAL ((st_data_t)1)
-#define EARLY_ANY (~(st_data_t)1) /* several for different blockers */
+#define EARLY_ANY (~(st_data_t)1) /* there were several, for different blockers */
 
 static st_data_t early_key(VALUE blocker) { return (st_data_t)blocker << 1; }
 
-/* Blockers, besides :sleep, whose unblock ends a sleep: a mutex (a signal of
- * ConditionVariable#wait), and for IO#close the IO (Ruby 4.0) or the closing fiber's thread
- * (3.4). */
+/* True if an unblock for this blocker ends a sleep. ConditionVariable#signal passes a mutex.
+ * IO#close passes the IO (Ruby 4.0) or the thread (Ruby 3.4). */
 static bool is_signal(const struct gyre_scheduler *scheduler, VALUE blocker) {
   return blocker == scheduler->thread || RB_TYPE_P(blocker, T_FILE) || gyre_is_mutex(blocker);
 }
@@ -29,7 +28,8 @@ static int is_over(st_data_t fiber, st_data_t early, st_data_t context) {
   return RTEST(rb_fiber_alive_p((VALUE)fiber)) ? ST_CONTINUE : ST_DELETE;
 }
 
-/* Drops ended fibers; marks the others, so that no new fiber gets their address. */
+/* Keeps an early unblock. Drops those of ended fibers; the others are marked, so that no new fiber
+ * gets their address. */
 static void keep_early(struct gyre_scheduler *scheduler, VALUE fiber, VALUE blocker) {
   st_foreach(scheduler->blocks.early, is_over, 0);
   if (!RTEST(rb_fiber_alive_p(fiber))) return;
@@ -39,7 +39,7 @@ static void keep_early(struct gyre_scheduler *scheduler, VALUE fiber, VALUE bloc
   st_insert(scheduler->blocks.early, (st_data_t)fiber, early);
 }
 
-/* Returns 0 without one. */
+/* Removes and returns the fiber's early unblock; 0 if there is none. */
 static st_data_t take_early(struct gyre_scheduler *scheduler, VALUE fiber) {
   st_data_t key = (st_data_t)fiber, early = 0;
   if (scheduler->blocks.early->num_entries) (void)st_delete(scheduler->blocks.early, &key, &early);
@@ -64,8 +64,8 @@ static VALUE block_body(VALUE argument) {
   return Qnil;
 }
 
-/* Ruby raises here in a killed fiber and for another thread's exception; the gift passes to another
- * waiter. */
+/* If `block_body` has not returned, the fiber was killed or another thread has raised in it:
+ * another waiter gets the gift. */
 static VALUE block_ensure(VALUE argument) {
   struct blocking *blocking = (struct blocking *)argument;
   struct gyre_wait *wait = &blocking->wait;
@@ -89,7 +89,7 @@ static bool block(struct gyre_scheduler *scheduler, VALUE blocker, int64_t timeo
 }
 
 /* Parks the fiber until {#unblock} or the timeout (Fiber::Scheduler#block); print_hierarchy shows
- * `blocker`. Returns whether it was unblocked. */
+ * `blocker`. Returns true if it was unblocked. */
 static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE blocker, timeout;
@@ -97,20 +97,20 @@ static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
   return block(scheduler, blocker, gyre_duration_ns(timeout)) ? Qtrue : Qfalse;
 }
 
-/* Earlier waits' unblocks do not end a sleep. */
+/* True if the unblock ends this wait: a sleep is not ended by an unblock for an earlier wait. */
 static bool ends(const struct gyre_wait *wait, VALUE blocker) {
   return wait->parked.blocker != sleeping || blocker == sleeping || is_signal(wait->parked.scheduler, blocker);
 }
 
-/* A blocking fiber waits in IO#close as in a thread without a scheduler, and Ruby (3.4, 4.0) asks
- * the scheduler to wake it. */
+/* True if a blocking fiber waits in IO#close. It waits as in a thread that has no scheduler, yet
+ * Ruby 3.4 and 4.0 ask the scheduler to wake it. */
 static bool closes_by_itself(const struct gyre_scheduler *scheduler, VALUE blocker, VALUE fiber) {
   if (NIL_P(scheduler->thread) || (!RB_TYPE_P(blocker, T_FILE) && blocker != scheduler->thread)) return false;
   return rb_obj_is_fiber(fiber) && RTEST(rb_funcallv(fiber, rb_intern("blocking?"), 0, NULL));
 }
 
-/* Makes a blocked fiber ready (Fiber::Scheduler#unblock). Before the fiber parks: its next block
- * for this blocker returns at once. Any thread may call it. */
+/* Makes a blocked fiber ready (Fiber::Scheduler#unblock). If the fiber has not parked yet, its next
+ * block for this blocker returns at once. Any thread may call it. */
 static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qfalse;
@@ -122,12 +122,12 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocks.table, fiber);
   struct gyre_wait *wait = node ? GYRE_CONTAINER(node, struct gyre_wait, blocked_node) : NULL;
   if (wait && wait->unblocked) {
-    /* The fiber has another gift and is still listed by its blocker: the next waiter gets this
+    /* The fiber already has a gift but was still in the blocker's list: another waiter gets this
      * one. */
     (void)gyre_hand_on(scheduler, wait);
   } else if (wait && ends(wait, blocker)) {
-    /* Another waiter gets the gift; without one, the pending exception moves to the fiber's next
-     * wait. */
+    /* An exception is pending: another waiter gets the gift. If there is none, the exception moves
+     * to the fiber's next wait. */
     if (wait->parked.interrupt && gyre_hand_on(scheduler, wait)) return Qtrue;
     if (wait->parked.interrupt) gyre_interrupt_return(scheduler, &wait->parked);
     wait->unblocked = true;
@@ -138,8 +138,8 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   return Qtrue;
 }
 
-/* Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). 0 seconds: all ready fibers run first;
- * no duration: an unblock ends it. */
+/* Sleeps (Fiber::Scheduler#kernel_sleep), for Kernel#sleep and Mutex#sleep. With 0 seconds, lets
+ * all ready fibers run first. If no duration is given, sleeps until an unblock. */
 static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE duration;
@@ -153,13 +153,13 @@ static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
   return Qtrue;
 }
 
-/* Called before ConditionVariable#wait: from now on records a possible signal. */
+/* Called before ConditionVariable#wait. From now on, records an unblock that may be a signal. */
 static VALUE scheduler_expect_signal(VALUE self, VALUE mutex) {
   st_insert(gyre_scheduler_opened(self)->blocks.signals, (st_data_t)rb_fiber_current(), false);
   return Qnil;
 }
 
-/* Ends the record. True if a signal may have come. */
+/* Ends this recording. True if a signal may have come. */
 static VALUE scheduler_signalled_p(VALUE self) {
   st_data_t key = (st_data_t)rb_fiber_current(), signalled = false;
   (void)st_delete(gyre_scheduler_get(self)->blocks.signals, &key, &signalled);
@@ -172,7 +172,7 @@ void gyre_block_init(struct gyre_scheduler *scheduler) {
   scheduler->blocks.signals = st_init_numtable();
 }
 
-/* A waiting fiber in `signals` is alive; its wait's end removes it. */
+/* Need not mark `signals`: its fibers wait, and leave the table when the wait ends. */
 void gyre_block_mark(struct gyre_scheduler *scheduler) {
   if (scheduler->blocks.early) rb_mark_set(scheduler->blocks.early);
 }

@@ -1,5 +1,4 @@
-/* Figures of Gyre::Scheduler, its waits, and questions to fibers. Never called while fibers move;
- * changes nothing. */
+/* Statistics of Gyre::Scheduler, the list of its waits, and questions to waiting fibers. */
 #include "fiber/fibers.h"
 
 static VALUE waiting, ready;
@@ -8,7 +7,7 @@ static void set_count(VALUE stats, const char *name, uint64_t count) {
   rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM(count));
 }
 
-/* The scheduler's own. */
+/* Counts the scheduler's own timers, which the statistics leave out. */
 static unsigned own_timers(const struct gyre_scheduler *scheduler) {
   return scheduler ? (unsigned)gyre_timer_armed(&scheduler->sweeping.timer) +
                          (unsigned)gyre_timer_armed(&scheduler->pool.trim)
@@ -43,7 +42,8 @@ static VALUE scheduler_stats(VALUE self) {
   return gyre_stats(&scheduler->loop, scheduler);
 }
 
-/* Changes at each turn and switch; nil while the loop sleeps. Any thread may call it. */
+/* Returns a number that changes at each turn and switch; nil while the loop sleeps. Any thread may
+ * call it. */
 static VALUE scheduler_pulse(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed || scheduler->loop.waiting) return Qnil;
@@ -80,8 +80,8 @@ static bool is_one_of(VALUE object, VALUE classes) {
   return false;
 }
 
-/* Lists waiting and ready fibers, for Gyre::Scheduler#waits; `classes` selects by the awaited
- * object. Any thread may call it. */
+/* Lists waiting and ready fibers, for Gyre::Scheduler#waits; `classes` selects waits by the class
+ * of the awaited object; nil: all. Any thread may call it. */
 static VALUE scheduler_list_waits(VALUE self, VALUE classes) {
   if (!NIL_P(classes)) Check_Type(classes, T_ARRAY);
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
@@ -107,8 +107,9 @@ static bool stays_in_gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
   return false;
 }
 
-/* Runs the block, which must not wait, in a waiting fiber: only the fiber itself knows some facts
- * (Mutex#owned?). Only for the scheduler's thread. Returns nil if the fiber cannot be entered. */
+/* Runs the block in a waiting fiber, because only the fiber itself knows some facts (Mutex#owned?).
+ * The block must not wait. Returns its value, or nil if the fiber cannot be entered. Only for the
+ * scheduler's thread. */
 static VALUE scheduler_ask(VALUE self, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   struct gyre_question question = {rb_fiber_current(), rb_block_proc(), Qnil, Qnil},
@@ -122,7 +123,7 @@ static VALUE scheduler_ask(VALUE self, VALUE fiber) {
   scheduler->running.question = before;
   if (state) {
     if (!rb_obj_is_kind_of(rb_errinfo(), rb_eStandardError)) rb_jump_tag(state);
-    rb_set_errinfo(Qnil); /* a FiberError: it resumes another fiber */
+    rb_set_errinfo(Qnil); /* a FiberError: the fiber has resumed another one */
     return Qnil;
   }
   if (RTEST(rb_obj_is_kind_of(question.error, rb_eException))) rb_exc_raise(question.error);

@@ -1,6 +1,6 @@
 /* Gyre::Scheduler's hooks io_wait, io_read, io_write, io_pread, io_pwrite, io_close. Tries the
- * system call first and parks on "would block". `struct transfer` hides two changes of Ruby's
- * arguments. */
+ * system call first and parks on "would block". `struct transfer` hides that the hooks' arguments
+ * differ between Ruby's versions. */
 #include "feature.h"
 #include "fiber/nonblocking_io.h"
 #include "fiber/ruby_io.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Yields at the slice's end, for calls without a hook (accept, recv;
+/* Yields if the slice is over. For methods that have no hook (accept, recv;
  * lib/gyre/scheduler/pacing.rb). */
 static VALUE scheduler_pace(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
@@ -22,8 +22,8 @@ static VALUE scheduler_pace(VALUE self) {
   return Qnil;
 }
 
-/* For a timeout of 0: asks the kernel without waiting. If nothing is ready, lets other fibers run,
- * as they may change that. */
+/* For a timeout of 0: asks the kernel without waiting. If `fd` is not ready, lets other fibers run,
+ * because they may change that. */
 static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) {
   int ready = gyre_ready_now(fd, events);
   if (ready == 0) {
@@ -34,8 +34,8 @@ static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) 
   return ready;
 }
 
-/* Waits for `timeout`, or for the IO's own (IO#timeout, Ruby 3.2 and later), which raises
- * IO::TimeoutError. Returns ready events, 0 after the timeout, or -errno. */
+/* Waits for up to `timeout`; if that is nil, for up to the IO's own timeout (IO#timeout, Ruby 3.2
+ * and later), which raises IO::TimeoutError. Returns ready events, 0 after `timeout`, or -errno. */
 static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int fd, unsigned events, VALUE timeout) {
   VALUE own_timeout = Qnil;
 #if RUBY_API_VERSION_CODE >= 30200
@@ -59,28 +59,28 @@ static VALUE scheduler_io_wait(VALUE self, VALUE io, VALUE events, VALUE timeout
   return ready ? INT2NUM(ready) : Qfalse;
 }
 
-#define FILE_PART ((size_t)1024 * 1024) /* of a file at once */
+#define FILE_PART ((size_t)1024 * 1024) /* maximum bytes per call for a file */
 
 struct transfer {
   struct gyre_scheduler *scheduler;
   VALUE io, buffer;
   int fd;
-  bool writes, positioned; /* pread and pwrite */
+  bool writes, positioned; /* positioned: for pread and pwrite */
   enum gyre_io_kind kind;
-  char *base;   /* buffer's bytes, until the next wait */
-  size_t least; /* 0: try once */
-  size_t most;  /* bytes */
+  char *base;   /* the buffer's bytes; a wait may invalidate them */
+  size_t least; /* minimum bytes to move; 0: try once */
+  size_t most;  /* maximum bytes to move */
   size_t offset;
-  off_t from; /* if positioned */
+  off_t from; /* offset in the file, if positioned */
 };
 
-/* Kinds of descriptors. */
+/* Values of `kind` in struct gyre_descriptor. */
 enum { UNKNOWN, OTHER, ANY_SOCKET, STREAM_SOCKET, PIPE, REGULAR };
 
 static VALUE transfer_result(ssize_t result) { return result < 0 ? INT2NUM((int)result) : SIZET2NUM((size_t)result); }
 
-/* Reads length and offset: until Ruby 4.0 the length is a minimum (0: one try); from 4.1 (interface
- * version 4) the offset is first and the length a maximum. */
+/* Reads length and offset. Up to Ruby 4.0 the length is first, and is a minimum (0: one try). From
+ * Ruby 4.1 (interface version 4) the offset is first, and the length is a maximum. */
 static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second, size_t size) {
 #if RUBY_FIBER_SCHEDULER_VERSION >= 4
   transfer->offset = NUM2SIZET(first);
@@ -100,8 +100,9 @@ static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second
 #endif
 }
 
-/* Reads arguments after io and buffer: for an offset 3.1 has (length, from), 3.2 (from, length,
- * offset), 4.1 (from, offset, length). The last may be missing. */
+/* Reads the arguments after io and buffer. pread and pwrite have (length, from) in Ruby 3.1, (from,
+ * length, offset) from 3.2, and (from, offset, length) from 4.1. The last argument may be
+ * missing. */
 static void transfer_arguments(struct transfer *transfer, int count, const VALUE *arguments, size_t size) {
   VALUE first = arguments[0], second = count > 1 ? arguments[1] : INT2FIX(0);
   if (transfer->positioned) {
@@ -117,19 +118,18 @@ static void transfer_arguments(struct transfer *transfer, int count, const VALUE
   transfer_bounds(transfer, first, second, size);
 }
 
-/* Returns the file's offset; -1: its position. */
+/* Returns the offset in the file; -1 stands for the file's position. */
 static off_t transfer_place(const struct transfer *transfer) { return transfer->positioned ? transfer->from : -1; }
 
-/* Returns the buffer's size with descriptor and bytes. Repeated after a wait, in which the program
- * may close or free them. */
+/* Fetches the descriptor and the buffer's bytes; returns the buffer's size. Repeated after each
+ * wait, in which the program may close the IO or free the buffer. */
 static size_t transfer_open(struct transfer *transfer) {
   transfer->fd = rb_io_descriptor(transfer->io);
   return gyre_buffer_bytes(transfer->buffer, transfer->writes, &transfer->base);
 }
 
-/* Runs in a thread of Gyre::Offload. The wait may be over and the descriptor reused by then, so it
- * reads into memory of its own. `read`: the IO, its descriptor, the offset, a String of the wanted
- * length. */
+/* Runs in a thread of Gyre::Offload. Reads into memory of its own, because the wait may end before
+ * the read. `read`: the IO, its descriptor, the offset, a String of the wanted length. */
 static VALUE read_in_thread(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, read)) {
   VALUE bytes = RARRAY_AREF(read, 3);
   if (RTEST(rb_funcallv(RARRAY_AREF(read, 0), rb_intern("closed?"), 0, NULL))) return INT2FIX(-EBADF);
@@ -139,8 +139,8 @@ static VALUE read_in_thread(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, read)) {
   return SSIZET2NUM(count);
 }
 
-/* Parks until a thread has read. The program may close the IO or free the buffer meanwhile; the
- * next part needs the same buffer. */
+/* Parks until a thread has read. Then fetches descriptor and bytes again, because the program may
+ * close the IO or free the buffer meanwhile. */
 static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t length) {
   VALUE bytes = rb_str_new(NULL, (long)length);
   VALUE read = rb_ary_new_from_args(4, transfer->io, INT2NUM(transfer->fd), OFFT2NUM(transfer_place(transfer)), bytes);
@@ -153,7 +153,7 @@ static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t 
   return count;
 }
 
-/* A write usually only reaches the kernel's memory. */
+/* Uses no thread for a write, which usually reaches only the kernel's memory. */
 static ssize_t file_part(struct transfer *transfer, size_t at, size_t length, bool waits) {
   if (waits && !transfer->writes) return file_read_in_thread(transfer, at, length);
   return gyre_file_call(transfer->fd, transfer->base + at, length, transfer_place(transfer), transfer->writes);
@@ -172,7 +172,7 @@ static ssize_t file_step(struct transfer *transfer, size_t at, size_t length, bo
   return (ssize_t)moved;
 }
 
-/* Reads from memory at once, the rest as a file. */
+/* Reads bytes that are in memory directly, and the rest by file_step. */
 static ssize_t pread_step(struct transfer *transfer, size_t at, size_t length) {
   size_t moved = 0;
   while (moved < length) {
@@ -202,8 +202,8 @@ static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length
   return file_step(transfer, at, length, count == GYRE_IO_FILE_WAITS);
 }
 
-/* Guesses the descriptor's kind; a useless wait drops the guess. Ignores the mode: IO#nonblock=,
- * IO#reopen and other processes change it. */
+/* Guesses the descriptor's kind; transfer_learn drops a guess after a useless wait. Does not look
+ * at the mode, which IO#nonblock=, IO#reopen and other processes change. */
 static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held) {
   static const enum gyre_io_kind kinds[] = {[ANY_SOCKET] = GYRE_IO_SOCKET,
                                             [STREAM_SOCKET] = GYRE_IO_SOCKET,
@@ -228,12 +228,12 @@ static int transfer_wait(struct transfer *transfer, unsigned interest) {
   return transfer_open(transfer) < transfer->offset + transfer->most ? -EFAULT : 0;
 }
 
-/* Updates the descriptor's entry, looked up again: a signal handler may have moved the table
- * meanwhile. */
+/* Updates the descriptor's entry. Looks it up again, because a signal handler may have moved the
+ * table. */
 static void transfer_learn(struct transfer *transfer, unsigned interest, size_t length, ssize_t count, bool waited) {
   struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
   if (!held || (count <= 0 && count != -EAGAIN)) return;
-  /* On other descriptors a short count may be one message or line of several. */
+  /* On other descriptors, more messages or lines may follow a short count. */
   if (count == -EAGAIN || (count < (ssize_t)length && (held->kind == PIPE || held->kind == STREAM_SOCKET)))
     gyre_descriptor_drained(held, interest);
   if (waited && count == -EAGAIN) held->kind = UNKNOWN;
@@ -250,14 +250,14 @@ static bool is_override(VALUE frame, bool writes) {
 }
 
 /* True if the hook may wait: to reach `least`, or in Ruby's blocking methods (gets, readpartial,
- * read), where that saves two hooks. False for IO#read_nonblock, which is Ruby code, and direct
- * calls. Ruby's writes wait themselves, except IO#syswrite, whose EAGAIN is right only in
- * non-blocking mode. */
+ * read), where this saves two calls of hooks. False for direct calls and IO#read_nonblock, which is
+ * Ruby code. Ruby's methods for writing wait by themselves, except IO#syswrite: it may return
+ * EAGAIN only in non-blocking mode. */
 static bool may_wait(const struct transfer *transfer) {
   if (transfer->least > 0) return true;
   if (transfer->positioned || (transfer->writes && fcntl(transfer->fd, F_GETFL) & O_NONBLOCK)) return false;
   VALUE
-  frames[8]; /* the hook, overrides and their caller; Ruby 3.1 counts no C frames */
+  frames[8]; /* of the hook, its overrides and their caller; Ruby 3.1 omits C frames */
   int lines[8];
   int count = rb_profile_frames(0, 2, frames, lines), caller = 1; /* usually enough; each further one takes time */
   if (count == 2 && is_override(frames[1], transfer->writes)) count = rb_profile_frames(0, 8, frames, lines);
@@ -266,7 +266,7 @@ static bool may_wait(const struct transfer *transfer) {
   return !transfer->writes || is_named(frames[caller], "syswrite");
 }
 
-/* Repeats until `least` bytes; -errno only if none moved. */
+/* Repeats until `least` bytes are moved. Returns the number moved; -errno only if that is 0. */
 static ssize_t transfer_run(struct transfer *transfer) {
   unsigned interest = transfer->writes ? GYRE_WRITABLE : GYRE_READABLE;
   bool waited = false;
@@ -298,13 +298,13 @@ static ssize_t transfer_run(struct transfer *transfer) {
   return (ssize_t)moved;
 }
 
-/* The four hooks; after io and buffer, arguments are those of transfer_arguments. */
+/* Runs one of the four hooks for reading and writing (arguments: transfer_arguments). */
 static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes, bool positioned) {
   rb_check_arity(argc, positioned ? 4 : 3, positioned ? 5 : 4);
   struct transfer transfer = {gyre_scheduler_opened(self), .io = argv[0], .buffer = argv[1], .writes = writes,
                               .positioned = positioned};
   transfer_arguments(&transfer, argc - 2, argv + 2, transfer_open(&transfer));
-  if (positioned && transfer.from < 0) return INT2FIX(-EINVAL); /* below, -1 has another meaning */
+  if (positioned && transfer.from < 0) return INT2FIX(-EINVAL); /* -1 is the file's position */
   if (gyre_clock_is_due(transfer.scheduler) && gyre_slice_is_over(transfer.scheduler) && may_wait(&transfer)) {
     gyre_yield_if_due(transfer.scheduler);
     if (transfer_open(&transfer) < transfer.offset + transfer.most) return INT2FIX(-EFAULT);
@@ -314,13 +314,14 @@ static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes,
   return result;
 }
 
-/* Reads at least `length` bytes; 0: one try (Fiber::Scheduler#io_read). From Ruby 4.1: io_read(io,
- * buffer, offset, length), one try of at most `length`. Returns bytes, 0 at the end, or -errno. */
+/* Reads at least `length` bytes; 0: tries once (Fiber::Scheduler#io_read). From Ruby 4.1,
+ * io_read(io, buffer, offset, length) tries once to read up to `length`. Returns the count, 0 at
+ * the end, or -errno. */
 static VALUE scheduler_io_read(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, false, false);
 }
 
-/* Writes at least `length` bytes (Fiber::Scheduler#io_write), otherwise like {#io_read}. */
+/* Writes at least `length` bytes (Fiber::Scheduler#io_write). Otherwise like {#io_read}. */
 static VALUE scheduler_io_write(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, true, false);
 }
@@ -335,8 +336,8 @@ static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, true, true);
 }
 
-/* True if opening may wait, as for a FIFO or device (waiting_path.rb). One stat(2): Ruby's would
- * make objects or use a thread. */
+/* True if opening the path may wait: it is a FIFO or device (waiting_path.rb). Calls stat(2)
+ * directly, because File.stat would make objects or use a thread. */
 static VALUE scheduler_path_waits_p(VALUE self, VALUE path) {
   struct stat status;
   if (memchr(RSTRING_PTR(path), '\0', RSTRING_LEN(path))) return Qfalse; /* Ruby refuses it */
@@ -353,12 +354,12 @@ static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
 }
 
 void gyre_init_scheduler_io(void) {
-  /* Ruby before 3.3.1 could lose the buffer's lock in io_write (bug 19640); 3.2.5 has a broken
-   * interface. Without these hooks Ruby calls io_wait. */
+  /* Ruby before 3.3.1 may lose the buffer's lock in io_write (bug 19640), and 3.2.5 has a broken
+   * interface. If a hook is missing, Ruby calls io_wait. */
   const char *version = StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))});
   bool broken = strcmp(version, "3.2.5") == 0;
   bool old = strncmp(version, "3.1.", 4) == 0 || strncmp(version, "3.2.", 4) == 0 || strcmp(version, "3.3.0") == 0;
-  /* In 3.3 and 3.4 IO#pwrite calls io_pwrite without the GVL, which deadlocks all threads. */
+  /* In Ruby 3.3 and 3.4 IO#pwrite calls io_pwrite without the GVL, which deadlocks all threads. */
   bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
   VALUE class = gyre_cScheduler;
   rb_define_singleton_method(class, "path_waits?", scheduler_path_waits_p, 1);

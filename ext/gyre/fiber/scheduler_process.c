@@ -1,4 +1,4 @@
-/* The process_wait hook. */
+/* The process_wait hook, and Gyre::Orphans.adopt. */
 #include "feature.h"
 #include "fiber/scheduler.h"
 
@@ -51,20 +51,20 @@ static VALUE process_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Fiber::Scheduler#process_wait: by pidfd (Linux 5.3), else in a thread. */
+/* Waits for a child (Fiber::Scheduler#process_wait), by pidfd (Linux 5.3) or in a thread. */
 static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
   struct process_wait wait = {.scheduler = gyre_scheduler_opened(self), .fd = -1, .pid = pid, .flags = NUM2INT(flags)};
   if (wait.flags & WNOHANG) return gyre_child_status(pid, wait.flags);
   if (!wait.flags) wait.fd = gyre_child_descriptor(NUM2PIDT(pid));
   if (wait.fd < 0) return rb_funcall(self, rb_intern("process_wait_in_thread"), 2, pid, flags);
-  gyre_loop_forget(&wait.scheduler->loop, wait.fd); /* the descriptor's former use */
+  gyre_loop_forget(&wait.scheduler->loop, wait.fd); /* the number's earlier registration */
   wait.scheduler->loop.outside++;
   return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }
 
-/* Gyre::Orphans.adopt: orphans below this process become its children (prctl(2),
- * PR_SET_CHILD_SUBREAPER), even after exec, but not in forked children. Returns false if
- * unsupported. */
+/* Makes orphans among this process's descendants its children (prctl(2), PR_SET_CHILD_SUBREAPER).
+ * Exec keeps the setting; forked children do not inherit it. Returns false if the system does not
+ * support it. */
 static VALUE orphans_adopt(VALUE self) {
 #ifdef GYRE_HAVE_SUBREAPER
   return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 ? Qtrue : Qfalse;

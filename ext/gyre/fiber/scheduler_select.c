@@ -6,11 +6,11 @@
 #include <poll.h>
 #include <ruby/io.h>
 
-/* An IO of one array. */
+/* The watch of one IO in one array. */
 struct selected_watch {
   struct gyre_watch watch;
   struct gyre_wait *wait;
-  int kind; /* the array's place */
+  int kind; /* index of the array */
 };
 
 struct selecting {
@@ -32,7 +32,7 @@ static bool has_buffered_input(VALUE io) {
   return rb_io_read_pending(file) != 0;
 }
 
-/* Returns the arrays of ready IOs, or nil. */
+/* Returns three arrays of ready elements, or nil if none is ready. */
 static VALUE select_now(struct selecting *selecting) {
   int ready = poll(selecting->descriptors, (nfds_t)selecting->count, 0);
   if (ready < 0 && errno != EINTR) rb_sys_fail("select");
@@ -57,7 +57,7 @@ static void selected(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
 
 static bool io_is_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
   if (watch->ready != selected) return false;
-  selected(loop, watch, 0); /* poll(2) follows */
+  selected(loop, watch, 0); /* then poll(2) finds the close */
   return true;
 }
 
@@ -78,8 +78,8 @@ static VALUE select_body(VALUE argument) {
     for (long i = 0; i < selecting->count; i++) {
       struct selected_watch *selected_watch = &selecting->watches[i];
       if (selected_watch->kind == 2 && selecting->descriptors[i].revents & (POLLERR | POLLHUP)) {
-        /* Ends an out-of-band watch at the peer's end, which select(2) does not report and the
-         * kernel would repeat. */
+        /* The peer has ended: select(2) does not report this for urgent data, and the kernel would
+         * report it endlessly. */
         gyre_loop_unwatch(&wait->parked.scheduler->loop, &selected_watch->watch);
         continue;
       }
@@ -89,7 +89,7 @@ static VALUE select_body(VALUE argument) {
       if (error < 0 && error != -EPERM) rb_syserr_fail(-error, "select");
     }
     gyre_wait_again(wait);
-    /* A timer that fired after the fiber became ready has not set it. */
+    /* The timer does not set timed_out if the fiber is ready already. */
     if (selecting->limited && !gyre_timer_armed(&wait->timer)) wait->timed_out = true;
   }
   return result;
@@ -115,8 +115,8 @@ static void add_array(struct selecting *selecting, int kind) {
   selecting->count = RARRAY_LEN(selecting->ios);
 }
 
-/* IO.select (Fiber::Scheduler#io_select, Ruby 3.2 and later). `selecting`'s objects are on the
- * stack. */
+/* IO.select (Fiber::Scheduler#io_select, Ruby 3.2 and later). The stack keeps the objects of
+ * `selecting` alive. */
 static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   struct selecting selecting = {.elements = rb_ary_new(), .ios = rb_ary_new()};
@@ -129,7 +129,7 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
     if (!NIL_P(selecting.arrays[kind])) add_array(&selecting, kind);
     ends[kind] = selecting.count;
   }
-  /* Another IO's to_io may have closed one: raises before allocation. */
+  /* An element's to_io may have closed another IO: raises before anything is allocated. */
   for (long i = 0; i < selecting.count; i++) rb_io_descriptor(RARRAY_AREF(selecting.ios, i));
 
   selecting.descriptors = ALLOC_N(struct pollfd, selecting.count + 1);
@@ -149,7 +149,7 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   gyre_list_append(&scheduler->sweeping.descriptor_waits, &selecting.wait.descriptor_node);
   VALUE result = rb_ensure(select_body, (VALUE)&selecting, select_ensure, (VALUE)&selecting);
   if (timeout_ns == 0 && NIL_P(result))
-    gyre_yield(scheduler); /* programs may repeat it until another fiber has done its part */
+    gyre_yield(scheduler); /* a program may repeat the call until another fiber makes an IO ready */
   return result;
 }
 

@@ -1,22 +1,22 @@
 /* Timeout.timeout (the timeout_after hook): a timer in C that interrupts the block.
  *
- * A pooled fiber lives until its job ends, so its timer is on its stack. Other fibers (an
- * Enumerator's) may be collected inside the block: their timeout is on the heap, owned by an object
- * on their stack. */
+ * A pooled fiber lives until its job ends, so its struct timeout is on its stack. Another fiber
+ * (such as an Enumerator's) may be collected inside the block, so its timeout is on the heap and
+ * owned by an object on its stack. */
 #include "fiber/fibers.h"
 
 #include <string.h>
 
 struct timeout {
   struct gyre_list node;            /* in scheduler->interrupts.timeouts, if on the heap */
-  struct gyre_scheduler *scheduler; /* NULL once freed */
+  struct gyre_scheduler *scheduler; /* NULL once the scheduler is freed */
   struct gyre_timer timer;
   struct gyre_interrupt *interrupt;
-  VALUE fiber; /* if pooled, else Qundef */
-  VALUE id;    /* outside the pool, else nil */
+  VALUE fiber; /* a pooled fiber, or Qundef */
+  VALUE id;    /* of a fiber outside the pool, or nil */
   VALUE duration;
-  VALUE exception;       /* once fired; else nil */
-  struct making *making; /* while the exception is made */
+  VALUE exception;       /* nil until the timer fires */
+  struct making *making; /* NULL unless the exception is being made */
   bool returned;         /* the block has returned */
   int count;
   VALUE arguments[3]; /* as for Kernel#raise */
@@ -30,9 +30,9 @@ static void timeout_mark(void *opaque) {
   GYRE_MARK(timeout->id, timeout->duration, timeout->exception);
 }
 
-/* The exception's constructor may wait, and the block may end meanwhile. */
+/* The making of an exception. Its constructor may wait, and the timeout may end meanwhile. */
 struct making {
-  struct timeout *timeout; /* NULL once ended */
+  struct timeout *timeout; /* NULL once the timeout has ended */
   int count;
   VALUE arguments[3], exception;
 };
@@ -68,7 +68,7 @@ static VALUE make_body(VALUE argument) {
   return rb_make_exception(making->count, making->arguments);
 }
 
-/* An exception of the constructor takes its place. */
+/* Makes the timeout's exception. If the constructor raises an exception, uses that one. */
 static VALUE make_exception(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, argument)) {
   struct making *making = (struct making *)argument;
   int state = 0;
@@ -79,7 +79,7 @@ static VALUE make_exception(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, argument)) {
   return Qnil;
 }
 
-/* Defers the thread's exceptions during the constructor. */
+/* Defers exceptions from other threads while the constructor runs. */
 static VALUE make_undisturbed(VALUE argument) {
   return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &never, make_exception, argument);
 }
@@ -89,7 +89,7 @@ static void timeout_fire(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
   VALUE fiber = timeout->fiber;
   if (!NIL_P(timeout->id)) {
-    /* Without its fiber, the collector may have freed some of the timeout's objects. */
+    /* If the fiber was collected, some of the timeout's objects may be freed, too. */
     fiber = gyre_live_fiber(scheduler, timeout->id);
     if (NIL_P(fiber)) return;
   }
@@ -114,8 +114,8 @@ static VALUE timeout_body(VALUE argument) {
   return result;
 }
 
-/* Raises a cancellation instead, which the timeout must not replace: see
- * Gyre::Scheduler#cancellation_in. */
+/* If the timeout's exception has replaced a cancellation, raises the cancellation instead
+ * (Gyre::Scheduler#cancellation_in). */
 static void prefer_cancellation(VALUE self, VALUE exception) {
   rb_set_errinfo(Qnil);
   VALUE before = rb_gv_get("$!");

@@ -1,6 +1,6 @@
-/* Releases memory of idle fibers' stacks, for workers.c. Ruby does not show the ends of stacks:
- * /proc/self/maps (proc(5)) shows each as a mapping above a guard page; without it this does
- * nothing. The virtual machine's stack is in the same mapping (cont.c, Ruby 3.1 to 4.0):
+/* Releases memory of idle fibers' stacks, for workers.c. Ruby does not show where stacks end, but
+ * each one is a mapping of /proc/self/maps (proc(5)). If that file is missing, gyre_stacks_discard
+ * does nothing. The virtual machine's stack is in the same mapping (cont.c, Ruby 3.1 to 4.0):
  *
  *   start                  address   start of the machine stack                              end
  *   | unused                  | frames |  values >             unused         < control frames |
@@ -20,23 +20,24 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* bytes below the address for Ruby's frames of a switch: 370 on optimised x86-64 */
+/* Bytes kept below the address, for Ruby's frames of a switch (370 bytes on optimized x86-64). */
 #ifdef GYRE_HAVE_OPTIMIZED_RUBY
 #define KEPT_BYTES 2048
 #else
 #define KEPT_BYTES 4096
 #endif
-#define KEPT_VM_BYTES 4096 /* at each end of the virtual machine's stack: some 60 control frames */
-#define USED_BYTES 131072  /* most bytes that an earlier job has used below a present frame */
-#define RED_ZONE_BYTES 256 /* bytes below the frame for a leaf function */
-#define FRAMES_BYTES 16384 /* most bytes above the address for a new fiber */
+#define KEPT_VM_BYTES 4096 /* kept at each end of the VM's stack, for some 60 control frames */
+#define USED_BYTES 131072  /* maximum bytes that earlier jobs have used below the present frame */
+#define RED_ZONE_BYTES 256 /* bytes below the frame that a leaf function may use */
+#define FRAMES_BYTES 16384 /* maximum bytes of a fiber's first frames, above the address */
 
 static int ascending(const void *left, const void *right) {
   uintptr_t a = *(const uintptr_t *)left, b = *(const uintptr_t *)right;
   return (a > b) - (a < b);
 }
 
-/* Returns the next mapping's bounds; false at the end. `end` is 0 without read and write access. */
+/* Sets the next mapping's bounds; returns false at the end. *end is 0 if reading or writing is
+ * forbidden. */
 static bool next_mapping(FILE *maps, uintptr_t *start, uintptr_t *end) {
   char line[128], access[5];
   if (!fgets(line, sizeof(line), maps)) return false;

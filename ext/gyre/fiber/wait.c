@@ -1,5 +1,5 @@
-/* A wait: a parked fiber, a timer, a watched descriptor. Used by scheduler_block.c, scheduler_io.c
- * and HTTP. */
+/* A wait: a parked fiber with a timer and a watched descriptor. Used by scheduler_block.c,
+ * scheduler_io.c and HTTP. */
 #include "fiber/scheduler.h"
 
 #include <errno.h>
@@ -11,8 +11,7 @@ int64_t gyre_duration_ns(VALUE duration) {
     return (int64_t)FIX2LONG(duration) * 1000000000;
   double seconds = NUM2DBL(duration);
   if (isnan(seconds) || seconds < 0) rb_raise(rb_eArgError, "time interval must not be negative");
-  return seconds > 9e9 ? INT64_C(9000000000000000000)
-                       : (int64_t)ceil(seconds * 1e9); /* never earlier than requested; only 0 gives 0 */
+  return seconds > 9e9 ? INT64_C(9000000000000000000) : (int64_t)ceil(seconds * 1e9); /* rounds up: only 0 gives 0 */
 }
 
 static void time_is_over(struct gyre_timer *timer, void *context) {
@@ -92,9 +91,9 @@ int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int6
   return (int)wait.ready;
 }
 
-/* Neither kernel nor Ruby reports closes in C (loop_close.c). After fibers have run, at most once
- * in SWEEP_NS, poll(2) finds closed descriptors; an idle loop sweeps once, then sleeps. Also looks
- * for deadlocks if nothing else could wake a fiber. */
+/* Closes made in C are not reported (loop_close.c). So after fibers have run, at most once per
+ * SWEEP_NS, a sweep finds closed descriptors by poll(2). An idle loop sweeps once and then sleeps.
+ * A sweep also looks for deadlocks if nothing in the loop could wake a fiber. */
 #define SWEEP_NS INT64_C(100000000)
 
 /* True if nothing in this loop can wake a fiber. */

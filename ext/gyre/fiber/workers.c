@@ -1,9 +1,9 @@
-/* The pool of fibers: making one takes some microseconds, reusing one a tenth. Jobs are C
- * functions, whose exceptions are handled here; nothing of a job (fiber-locals, storage, unblocks,
- * interrupts) reaches the next.
+/* The pool of fibers: making a fiber takes some microseconds, reusing one takes a tenth of that. A
+ * job is a C function, and its exceptions are handled here. Nothing of a job (fiber-locals,
+ * storage, unblocks, interrupts) reaches the fiber's next job.
  *
- * A fiber that the program sees (Fiber.schedule) ends with its job, as its handle must not stand
- * for another's work. */
+ * A fiber of Fiber.schedule ends with its job: the program has the Fiber, which must not run other
+ * jobs. */
 #include "fiber/fibers.h"
 #include "fiber/stacks.h"
 #include "loop/forks.h"
@@ -11,14 +11,14 @@
 #include <ruby/thread.h>
 #include <stdlib.h>
 
-#define IDLE_KEPT 16               /* workers kept for good */
-#define TRIM_NS INT64_C(500000000) /* idle time until further workers go */
-#define ENDED_LIMIT 4096           /* ended fibers until a collection frees their stacks */
-#define STACKS_LIMIT 24000         /* ended and live fibers; a process has room for about 30,000 */
+#define IDLE_KEPT 16               /* idle workers that are never freed */
+#define TRIM_NS INT64_C(500000000) /* idle time after which further workers are freed */
+#define ENDED_LIMIT 4096           /* minimum ended fibers before a collection frees their stacks */
+#define STACKS_LIMIT 24000         /* fibers at a full collection; a process fits some 30,000 */
 
 static VALUE pooled_options, minor_options, fiber_class;
 static VALUE blocking_key, storage_key;
-static size_t machine_bytes, vm_bytes; /* of a fiber's stack */
+static size_t machine_bytes, vm_bytes; /* sizes of a fiber's two stacks */
 static bool has_storage;               /* Ruby has fiber storage */
 
 static size_t stack_size(const char *name) {
@@ -32,9 +32,9 @@ void gyre_init_workers(void) {
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
   blocking_key = ID2SYM(rb_intern("blocking"));
   storage_key = ID2SYM(rb_intern("storage"));
-  pooled_options = gyre_kept(rb_hash_new()); /* read first, as each call below may collect garbage */
+  pooled_options = gyre_kept(rb_hash_new()); /* kept at once: calls below may collect garbage */
   rb_hash_aset(pooled_options, blocking_key, Qfalse);
-  /* Clears storage inherited from the maker, before the first job. */
+  /* A pooled fiber must not inherit the storage of the fiber that makes it. */
   has_storage = rb_method_boundp(fiber_class, rb_intern("storage"), 0);
   if (has_storage) rb_hash_aset(pooled_options, storage_key, Qnil);
   rb_obj_freeze(pooled_options);
@@ -79,8 +79,8 @@ static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *wo
 
 /* --- the size of the pool --- */
 
-/* Idle workers are suspended in wait_for_job. Skips workers that the
- * program has entered. Such a fiber may be suspended deeper, in a signal handler. */
+/* Releases idle stacks, whose fibers are suspended in wait_for_job. Skips a fiber that the program
+ * has entered and that is suspended deeper, in a signal handler. */
 static void discard_stacks(struct gyre_scheduler *scheduler) {
   uintptr_t addresses[GYRE_IDLE_WORKERS_LIMIT];
   size_t count = 0;
@@ -90,7 +90,7 @@ static void discard_stacks(struct gyre_scheduler *scheduler) {
   gyre_stacks_discard(addresses, count, machine_bytes, vm_bytes);
 }
 
-/* Frees workers idle since the last check; the collector gets their fibers. */
+/* Frees workers that were idle since the last trim. The collector frees their fibers. */
 static void trim(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
   if (scheduler->pool.idle_least > IDLE_KEPT) discard_stacks(scheduler);
@@ -191,7 +191,7 @@ struct rest {
   struct gyre_scheduler *scheduler;
   struct gyre_worker *worker;
   VALUE fiber;
-  size_t freed_count; /* idle workers at the list's beginning */
+  size_t freed_count; /* pool.freed_count when the wait began */
   bool over;          /* the worker was freed */
 };
 
@@ -199,8 +199,8 @@ static bool is_given_up(const struct rest *rest) {
   return gyre_worker_of(rest->scheduler, rest->fiber) != rest->worker;
 }
 
-/* Waits for a job. Returns early if the program has entered this fiber (Fiber#raise); then Ruby
- * continues in the thread's root fiber. */
+/* Waits for a job. Returns early if the program has entered this fiber (Fiber#raise) and there is
+ * no fiber to enter: this fiber then ends, and Ruby continues in the thread's root fiber. */
 static VALUE wait_for_job(VALUE argument) {
   struct rest *rest = (struct rest *)argument;
   rest->worker->unused_below = (uintptr_t)__builtin_frame_address(0);
@@ -216,13 +216,13 @@ static VALUE wait_for_job(VALUE argument) {
 
 /* --- stacks ---
  *
- * All Ractors take stacks from one pool of Ruby's without a lock (3.1 and 3.4), and two at once
- * crash. So only one Ractor at a time enters a new worker's fiber. The lock has the process id, as
- * a forked child may inherit it. */
+ * In Ruby 3.1 and 3.4 all Ractors take stacks from one pool without a lock, and two at once crash.
+ * So only one Ractor at a time enters a new worker's fiber. The lock holds gyre_forks + 1, because
+ * a forked child may inherit a taken lock. */
 
 static unsigned stacks_owner; /* atomic; 0: not taken */
 
-/* Lets Ruby stop this Ractor: the other may be collecting garbage. */
+/* Lets Ruby stop this Ractor meanwhile: the lock's owner may be collecting garbage. */
 static void stacks_take(void) {
   unsigned me = gyre_forks + 1, before = 0;
   while (!__atomic_compare_exchange_n(&stacks_owner, &before, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
@@ -234,12 +234,13 @@ static void stacks_take(void) {
 
 static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC_RELEASE); }
 
-/* Ruby keeps an ended fiber's stack until it collects the fiber, uncounted. Collects once as many
- * fibers have ended as live, because a collection reads all live stacks. Counting them as memory
- * (rb_gc_adjust_memory_usage) would collect without need. A minor collection keeps fibers of old
- * objects; a full one follows when these may be many. Both counts are atomic. */
-static size_t ended_count; /* since the last collection */
-static size_t left_count;  /* ended between the last full and the last collection */
+/* Ruby keeps an ended fiber's stack until it collects the fiber, and does not count stacks as
+ * memory. Collects once as many fibers have ended as live, because a collection reads all live
+ * stacks. Counting stacks by rb_gc_adjust_memory_usage would collect too often. A minor collection
+ * does not free fibers that old objects refer to, so a full one follows when these may be many.
+ * Both counts are atomic. */
+static size_t ended_count; /* fibers ended since the last collection */
+static size_t left_count;  /* fibers ended between the last full collection and the last one */
 
 static void note_collection(void) {
   size_t ended = __atomic_exchange_n(&ended_count, 0, __ATOMIC_RELAXED);
@@ -359,7 +360,8 @@ static VALUE enter_body(VALUE argument) {
   return Qnil;
 }
 
-/* Enters the worker's fiber; a new one may lack memory or memory maps. */
+/* Enters the worker's fiber. Entering a new fiber may fail if there is no memory or memory map
+ * left. */
 static void enter(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE fiber) {
   if (scheduler->pool.starting != worker) {
     gyre_enter(scheduler, fiber);
@@ -391,7 +393,7 @@ static VALUE spawn_body(VALUE argument) {
   return Qnil;
 }
 
-/* Enters it with its job; returns its fiber. */
+/* Gives the worker its job and enters its fiber. Returns the fiber. */
 static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE (*function)(VALUE),
                    VALUE argument) {
   worker->function = function;
@@ -402,7 +404,7 @@ static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker,
   VALUE fiber = worker->fiber;
   gyre_forget_early(scheduler, fiber); /* left over from its last job */
   if (rb_fiber_current() == scheduler->drivers.fiber) {
-    /* Queues nothing: a fiber without ready ones returns to the driver. */
+    /* Does not queue the driver: a fiber returns to it if no other is ready. */
     scheduler->running.entered = fiber;
     scheduler->running.worker = worker;
     enter(scheduler, worker, fiber);
@@ -449,7 +451,7 @@ static void free_workers(struct gyre_scheduler *scheduler, struct gyre_list *lis
   while (!gyre_list_empty(list)) free_worker(scheduler, GYRE_CONTAINER(list->next, struct gyre_worker, node));
 }
 
-/* The collector gets idle fibers, even if the program keeps the scheduler. */
+/* Lets the collector free idle fibers even if the program keeps the scheduler. */
 void gyre_workers_close(struct gyre_scheduler *scheduler) {
   free_workers(scheduler, &scheduler->pool.idle);
   scheduler->pool.idle_count = scheduler->pool.idle_least = 0;
@@ -463,8 +465,8 @@ void gyre_workers_free(struct gyre_scheduler *scheduler) {
   gyre_blocked_free(&scheduler->pool.workers);
 }
 
-/* Keeps the forking fiber's worker; lists the others, as waits on their stacks may refer to
- * them. */
+/* In a forked child, keeps the forking fiber's worker. Lists the others instead of freeing them,
+ * because waits on their stacks may refer to them. */
 void gyre_workers_forked(struct gyre_scheduler *scheduler) {
   gyre_workers_close(scheduler);
   GYRE_EACH(struct gyre_worker, worker, &scheduler->pool.busy, node) {

@@ -1,5 +1,6 @@
-/* Gyre::Loop on the native engine: object, queue, waits, methods (keyed_loop.h). Contract:
- * test/contracts/loop_contract.rb; twin in Ruby: lib/gyre/loop/portable_keyed.rb. */
+/* Gyre::Loop on the native engine: the object, its waits and its methods (keyed_loop.h). Contract:
+ * test/contracts/loop_contract.rb; the portable engine's version:
+ * lib/gyre/loop/portable_keyed.rb. */
 #include "feature.h"
 
 #include "keyed/keyed_loop.h"
@@ -24,7 +25,7 @@ static void keyed_mark(void *opaque) {
   gyre_keyed_watches_mark(keyed);
 }
 
-/* Leaves the scheduler's loop alone, maybe already freed. */
+/* Does not touch the scheduler's loop, which may be freed already. */
 static void keyed_free(void *opaque) {
   struct gyre_keyed *keyed = opaque;
   gyre_loop_close(&keyed->own);
@@ -41,7 +42,7 @@ static size_t keyed_size(const void *opaque) {
          keyed->own.timers.capacity * sizeof(struct gyre_timers_entry);
 }
 
-/* Without write barriers: keys change with every event. */
+/* Has no write barriers: keys change with every event. */
 GYRE_TYPE(keyed_type, "Gyre::Loop", keyed_mark, keyed_free, keyed_size, 0);
 
 static struct gyre_keyed *keyed_get(VALUE self) { return rb_check_typeddata(self, &keyed_type); }
@@ -53,8 +54,8 @@ static void leave_scheduler(struct gyre_keyed *keyed) {
   if (keyed->depth == 0) keyed->thread = Qnil;
 }
 
-/* Takes the watches off a closing scheduler's loop, for this loop's next use. Its waiting fibers
- * never continue. */
+/* Takes the watches off a closing scheduler's loop, and keeps them for the next use of this object.
+ * The scheduler's fibers that wait here never continue. */
 static void closing(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   while (!gyre_list_empty(&keyed->waiters)) gyre_list_remove(keyed->waiters.next);
@@ -72,8 +73,8 @@ static void drop_events(struct gyre_keyed *keyed) {
   }
 }
 
-/* Forgets watches and queue in a forked child. Calls helpers last, so that the next call starts
- * over if one raises. */
+/* Forgets watches and events in a forked child. Calls helpers last: if one raises, the next call of
+ * a method starts over. */
 static void forked(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   if (keyed->scheduler) leave_scheduler(keyed);
@@ -86,7 +87,7 @@ static void forked(struct gyre_client *client) {
   drop_events(keyed);
   keyed->sweep.place = 0;
   keyed->stopped = keyed->signalled = keyed->sweep_due = false;
-  if (keyed->thread != rb_thread_current()) { /* exists only in the parent */
+  if (keyed->thread != rb_thread_current()) { /* that thread exists only in the parent */
     keyed->thread = Qnil;
     keyed->depth = 0;
   }
@@ -95,7 +96,7 @@ static void forked(struct gyre_client *client) {
   keyed->client.forks = gyre_forks;
 }
 
-/* A daemon keeps watches and queue. */
+/* Keeps watches and events in a daemon. */
 static void moved(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   int error = keyed->own.backend_state ? gyre_loop_move(&keyed->own) : 0;
@@ -117,13 +118,13 @@ static VALUE keyed_allocate(VALUE class) {
   return self;
 }
 
-/* Returns this thread's scheduler, or NULL. */
+/* Returns this thread's open native scheduler, or NULL. Raises for a portable one. */
 static struct gyre_scheduler *present_scheduler(void) {
   VALUE scheduler = rb_fiber_scheduler_get();
   if (NIL_P(scheduler)) return NULL;
   if (!gyre_scheduler_is_native(scheduler)) {
     if (!RTEST(rb_obj_is_kind_of(scheduler, gyre_cScheduler)))
-      return NULL; /* another scheduler class sees a blocking call */
+      return NULL; /* under another library's scheduler, waits block the thread */
     rb_raise(rb_eRuntimeError,
              "this loop is native, and the scheduler of its thread is portable: make the loop in that thread");
   }
@@ -172,7 +173,7 @@ static void unsettle(struct gyre_keyed *keyed) {
   leave_scheduler(keyed);
 }
 
-/* Takes the first event's key; Qundef if its helper reports nothing. */
+/* Takes the first event. Returns its key, or Qundef if its helper drops the event. */
 static VALUE take(struct gyre_keyed *keyed) {
   struct gyre_keyed_event event = keyed->events[keyed->first];
   keyed->first = (keyed->first + 1) & (keyed->capacity - 1);
@@ -219,8 +220,8 @@ static void ask(struct gyre_keyed *keyed, bool wait) {
   }
 }
 
-/* Lets other threads run first: an IO that they hand back is watched again without a system call or
- * sleep. Not under a scheduler, whose fibers would wait. */
+/* Lets other threads run first. An IO that they hand back is watched again without a system call or
+ * sleep. Does nothing under a scheduler, whose other fibers would have to wait. */
 static void let_threads_run(struct gyre_keyed *keyed) {
   if (!keyed->handed_back || keyed->scheduler || gyre_list_empty(&keyed->lists[GYRE_KEYED_RESTING])) return;
   keyed->handed_back = false;
@@ -238,12 +239,12 @@ static void wait_for_events(struct gyre_keyed *keyed) {
   if (always) gyre_keyed_queue_always(keyed);
 }
 
-/* Asks the kernel even if the queue never empties. */
+/* Asks the kernel once per tick of the coarse clock, even if the queue never empties. */
 static void look_now_and_then(struct gyre_keyed *keyed) {
   if (gyre_timers_coarse_now() == keyed->polled_ns) return;
   settle(keyed);
   gyre_keyed_prepare(keyed, false);
-  if (!keyed->closed) ask(keyed, false); /* a helper may have closed it */
+  if (!keyed->closed) ask(keyed, false); /* a helper may have closed the loop */
 }
 
 static void enter(struct gyre_keyed *keyed) {
@@ -414,9 +415,9 @@ static VALUE keyed_watch_timer(int argc, VALUE *argv, VALUE self) {
   return self;
 }
 
-/* For watch_process, watch_file, watch_signal. A helper has io (to watch, or nil), interval
- * (seconds between events, or nil), event (called when an event is taken; true delivers it), cancel
- * (called at the watch's end). */
+/* For watch_process, watch_file, watch_signal. A helper has four methods. `io` returns the IO to
+ * watch, or nil. `interval` returns the seconds between events, or nil. `event` is called when an
+ * event is taken; true delivers the event. `cancel` is called when the watch ends. */
 static VALUE keyed_watch_helper(VALUE self, VALUE key, VALUE helper, VALUE oneshot) {
   struct gyre_keyed *keyed = keyed_get(self);
   VALUE io = rb_funcall(helper, rb_intern("io"), 0);
@@ -466,8 +467,8 @@ static VALUE keyed_stats(VALUE self) {
 #define CHANGES                                                                                                        \
   (IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_MOVE_SELF | IN_DELETE_SELF)
 
-/* Returns an inotify(7) descriptor and watch numbers of the paths; nil without inotify. Raises
- * SystemCallError. */
+/* Returns an inotify(7) descriptor and each path's watch number. Raises SystemCallError. Returns
+ * nil if the system has no inotify. */
 static VALUE keyed_inotify(VALUE class, VALUE paths) {
   Check_Type(paths, T_ARRAY);
   int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -490,7 +491,7 @@ static VALUE keyed_inotify(VALUE class, VALUE paths) {
 static VALUE keyed_inotify(VALUE class, VALUE paths) { return Qnil; }
 #endif
 
-/* Returns nil without kernel support or such a child. */
+/* Returns a child's pidfd; nil if the kernel has no pidfds or there is no such child. */
 static VALUE keyed_pidfd(VALUE class, VALUE pid) {
   int fd = gyre_child_descriptor(NUM2PIDT(pid));
   return fd < 0 ? Qnil : INT2NUM(fd);

@@ -1,8 +1,9 @@
-/* The keyed loop, Gyre::Loop: watches have the program's keys, which it gets back in the order of
- * events. keyed_loop.c has object, waits and methods, keyed_watch.c the watches.
+/* The keyed loop, Gyre::Loop. Each watch has a key of the program, which receives the keys in the
+ * order of events. keyed_loop.c has the object, its waits and methods; keyed_watch.c has watches
+ * and queue.
  *
- * With a native scheduler it uses that loop, and waits park their fiber; otherwise it drives its
- * own.
+ * In a thread that has a native scheduler, uses the scheduler's loop, and waits park their fiber.
+ * Otherwise drives a loop of its own.
  *
  *     watch ──► active ──(one-shot fires)──► resting ──(watched again in the same turn)──► active
  *                 │  ▲                          └──(before the next wait)──► released
@@ -10,16 +11,16 @@
  *                 ▼  │
  *               paused ──(its event was taken)──► active
  *
- * A resting watch has freed its key, but stays registered until the next wait or, while events are
- * queued, the second look at the kernel: a server that watches a connection again makes no system
- * call. */
+ * A resting watch has freed its key, but stays registered until the next wait, or until the kernel
+ * was asked twice while events were queued. So a server that watches a connection again makes no
+ * system call. */
 #pragma once
 
 #include "fiber/scheduler.h"
 
 enum gyre_keyed_state {
   GYRE_KEYED_FREE,
-  GYRE_KEYED_ACTIVE, /* a descriptor */
+  GYRE_KEYED_ACTIVE, /* watches a descriptor */
   GYRE_KEYED_TIMED,  /* a timer, or a helper's key */
   GYRE_KEYED_PAUSED,
   GYRE_KEYED_RESTING,
@@ -33,21 +34,21 @@ struct gyre_keyed_watch {
   struct gyre_keyed *keyed;
   struct gyre_watch watch; /* fd is -1 while unwatched by the loop */
   struct gyre_timer timer;
-  VALUE key, io, helper; /* called when the event is taken and at the watch's end; usually nil */
+  VALUE key, io, helper; /* helper: see watch_helper; usually nil */
   int fd;                /* -1: a timer, or a helper's key */
   unsigned interest;
-  int64_t interval_ns; /* interval of a repeating timer, else 0 */
+  int64_t interval_ns; /* interval of a repeating timer, or 0 */
   enum gyre_keyed_state state;
   bool oneshot, timed;
   bool queued;   /* its event is queued */
   bool trusted;  /* reuses its registration without asking the kernel */
-  bool identity; /* in the table by address */
-  bool overdue;  /* rested at the last poll, too */
+  bool identity; /* its key is in keyed->identity */
+  bool overdue;  /* was resting at the last poll already */
 };
 
 struct gyre_keyed_event {
   VALUE key, helper;
-  struct gyre_keyed_watch *watch; /* NULL if over, or for an emitted event */
+  struct gyre_keyed_watch *watch; /* NULL if the watch is over or the event was emitted */
 };
 
 /* A fiber waiting in `each` or `next_event`. */
@@ -59,12 +60,12 @@ struct gyre_keyed_waiter {
 
 struct gyre_keyed {
   VALUE self;
-  VALUE backend;          /* for `own`; nil before initialize */
-  struct gyre_loop *loop; /* own or the scheduler's; NULL: none yet */
+  VALUE backend;          /* name, for `own`; nil before initialize */
+  struct gyre_loop *loop; /* own or the scheduler's; NULL: none in use */
   struct gyre_loop own;
-  struct gyre_scheduler *scheduler; /* whose loop it is */
+  struct gyre_scheduler *scheduler; /* scheduler whose loop is in use, or NULL */
   struct gyre_client client;
-  VALUE thread; /* thread of the scheduler, or of the caller of `each` */
+  VALUE thread; /* thread of the scheduler, or of the running `each` or `next_event` */
   int depth;
 
   st_table *identity;                        /* key => watch, for keys that equal only themselves */
@@ -74,47 +75,47 @@ struct gyre_keyed {
   struct gyre_timer sweep;
   bool sweep_due, active_since_sweep;
 
-  struct gyre_keyed_event *events; /* a ring of events, at most one per watch */
+  struct gyre_keyed_event *events; /* a ring: emitted events, and at most one event per watch */
   size_t first, count, capacity;   /* capacity: a power of two */
   struct gyre_list waiters;        /* struct gyre_keyed_waiter */
-  int64_t polled_ns;               /* coarse time of the last look at the kernel */
+  int64_t polled_ns;               /* coarse time when the kernel was last asked */
   bool stopped, signalled, closed;
-  bool handed_back; /* another thread has emitted since the last wait: it handles events */
+  bool handed_back; /* another thread has emitted an event since the last wait */
 };
 
 /* The queue of events. */
 
-/* Needs room by gyre_keyed_reserve. */
+/* Queues an event. Call gyre_keyed_reserve before. */
 void gyre_keyed_push(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *watch);
-/* From any thread with the GVL. */
+/* Wakes all waiters. Any thread with the GVL may call it. */
 void gyre_keyed_wake(struct gyre_keyed *keyed);
-/* Wakes one waiter for the queue; it wakes the next one if it leaves events. */
+/* Wakes one waiter, which wakes the next waiter if it leaves events in the queue. */
 void gyre_keyed_wake_one(struct gyre_keyed *keyed);
 /* Reserves room for `more` events plus one per watch. Raises NoMemoryError. */
 void gyre_keyed_reserve(struct gyre_keyed *keyed, size_t more);
 
 /* keyed_watch.c */
-/* May call the key's `hash` and `eql?`. */
+/* Returns the key's watch, or NULL. May call the key's `hash` and `eql?`. */
 struct gyre_keyed_watch *gyre_keyed_find(struct gyre_keyed *keyed, VALUE key);
 void gyre_keyed_watches_init(struct gyre_keyed *keyed);
 void gyre_keyed_watches_mark(struct gyre_keyed *keyed);
 void gyre_keyed_watches_free(struct gyre_keyed *keyed);
-/* Returns a watch to the pool, after its event. */
+/* Returns a released watch to the pool. Its event must not be queued. */
 void gyre_keyed_recycle(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);
-/* Take all watches off the loop; put them there. */
+/* Take all watches off the loop, and put them on the loop. */
 void gyre_keyed_detach(struct gyre_keyed *keyed);
 void gyre_keyed_attach(struct gyre_keyed *keyed);
 void gyre_keyed_clear(struct gyre_keyed *keyed);
-/* Prepares to ask the kernel; `waits`: the queue is empty, so resting watches end. Raises IOError
- * for a closed io; may call helpers and keys' methods. */
+/* Prepares to ask the kernel. `waits` tells that the queue is empty: all resting watches end.
+ * Raises IOError if a watched IO was closed. May call helpers and keys' methods. */
 void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits);
-/* Queues events of always ready descriptors, such as regular files. */
+/* Queues events of descriptors that are always ready, such as regular files. */
 void gyre_keyed_queue_always(struct gyre_keyed *keyed);
 
-/* Begin a watch on the settled loop; raise for a used key or an unwatchable IO. */
+/* Begin a watch on `loop`. Raise if the key is in use or the IO cannot be watched. */
 void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, int fd, unsigned interest, bool oneshot,
                                  VALUE helper);
 void gyre_keyed_watch_time(struct gyre_keyed *keyed, VALUE key, VALUE helper, int64_t duration_ns, int64_t interval_ns);
 void gyre_keyed_watch_key(struct gyre_keyed *keyed, VALUE key, VALUE helper);
-/* Calls the key's methods, then the helper. */
+/* Ends a watch. Calls methods of the key, then of the helper. */
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);

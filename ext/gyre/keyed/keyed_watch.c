@@ -1,8 +1,8 @@
-/* A keyed loop's watches: keys, descriptors, timers, helpers (states: keyed_loop.h). A pool has the
- * structures: timers allocate no Ruby object.
+/* The watches of a keyed loop (states: keyed_loop.h) and its queue. Watches are C structures from a
+ * pool, so a timer allocates no Ruby object.
  *
- * The loop's callbacks (on_ready, on_time) touch no table and no Ruby code, as a key's `hash` and
- * `eql?` may do anything. */
+ * The loop's callbacks (on_ready, on_time) use no table and call no Ruby code, because a key's
+ * `hash` and `eql?` may do anything. */
 #include "feature.h"
 
 #include "keyed/keyed_loop.h"
@@ -12,10 +12,10 @@
 #include <ruby/io.h>
 #include <stdlib.h>
 
-#define SWEEP_NS INT64_C(100000000) /* between checks for closed IOs under load */
-#define FREE_LIMIT 4096             /* structures for reuse */
+#define SWEEP_NS INT64_C(100000000) /* minimum time between two searches for closed IOs */
+#define FREE_LIMIT 4096             /* maximum watches kept for reuse */
 
-/* Keys are compared like Hash keys. Keys that equal only themselves, as most do, are in a table by
+/* Keys are compared like Hash keys. Most keys equal only themselves: they are in a table by
  * address, which calls no methods. */
 
 /* True if the key equals only itself. */
@@ -37,8 +37,8 @@ struct gyre_keyed_watch *gyre_keyed_find(struct gyre_keyed *keyed, VALUE key) {
   return value == Qfalse ? NULL : (struct gyre_keyed_watch *)(value & ~(VALUE)1);
 }
 
-/* The Hash has the address as an Integer: structures are aligned, so the last bit is free for the
- * tag. */
+/* Returns the watch's address as an Integer, for the Hash. Structures are aligned, so the last bit
+ * is free for Ruby's tag. */
 static VALUE in_hash(struct gyre_keyed_watch *watch) { return (VALUE)watch | RUBY_FIXNUM_FLAG; }
 
 static void keyed_insert(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch) {
@@ -166,7 +166,7 @@ static void stop_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *wat
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   VALUE key = watch->key, helper = watch->helper;
   if (watch->state == GYRE_KEYED_FREE || watch->state == GYRE_KEYED_ENDING)
-    return; /* the key's own methods have run before */
+    return; /* a method of the key has released the watch */
   stop_watching(keyed, watch);
   gyre_list_remove(&watch->node);
   watch->state = GYRE_KEYED_ENDING;
@@ -194,7 +194,7 @@ static void fail(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   move(watch, GYRE_KEYED_FAILED);
 }
 
-/* Returns -errno on failure; handles -EPERM. */
+/* Returns 0 or -errno. */
 static int begin_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   int error = gyre_loop_watch(keyed->loop, &watch->watch, watch->fd, watch->interest | GYRE_LEVEL);
   if (error == -EPERM) { /* always ready, such as a regular file */
@@ -224,7 +224,7 @@ void gyre_keyed_attach(struct gyre_keyed *keyed) {
   }
 }
 
-/* Ends a fired one-shot watch. */
+/* Queues the event of a one-shot watch, which then rests. */
 static void fire_last(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   move(watch, GYRE_KEYED_RESTING);
   watch->overdue = false;
@@ -254,7 +254,7 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *ready_watch, uns
   }
 }
 
-/* A late timer fires once and keeps its rhythm. */
+/* A repeating timer that is late fires once, and keeps its rhythm. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_keyed_watch *watch = GYRE_CONTAINER(timer, struct gyre_keyed_watch, timer);
   struct gyre_loop *loop = context;
@@ -265,8 +265,7 @@ static void on_time(struct gyre_timer *timer, void *context) {
   }
   int64_t late_ns = loop->now_ns - timer->when_ns;
   int64_t missed = late_ns > 0 ? late_ns / watch->interval_ns : 0;
-  (void)gyre_timers_arm(&loop->timers, timer,
-                        timer->when_ns + (missed + 1) * watch->interval_ns); /* at its old position */
+  (void)gyre_timers_arm(&loop->timers, timer, timer->when_ns + (missed + 1) * watch->interval_ns); /* cannot fail */
   if (!watch->queued) fire(watch->keyed, watch);
 }
 
@@ -300,8 +299,8 @@ static bool is_closed(struct gyre_keyed_watch *watch) {
   return NIL_P(watch->io) ? fcntl(watch->fd, F_GETFD) < 0 : gyre_io_is_closed(watch->io);
 }
 
-/* Finds closed and reopened IOs, whose watch the kernel drops silently. After events, at most every
- * SWEEP_NS. */
+/* Finds closed and reopened IOs: the kernel drops their watches silently. Called after events, at
+ * most once per SWEEP_NS. */
 static void sweep(struct gyre_keyed *keyed) {
   keyed->sweep_due = keyed->active_since_sweep = false;
   EACH(watch, &keyed->lists[GYRE_KEYED_ACTIVE]) {
@@ -320,11 +319,11 @@ static void raise_failure(struct gyre_keyed *keyed) {
   const char *closed = NIL_P(watch->io) ? "descriptor" : "io";
   gyre_keyed_release(keyed, watch);
   if (keyed->loop) gyre_loop_hand_over(keyed->loop); /* lets the peer see the close before the loop's next turn */
-  /* Last, as the key's inspect may do anything. */
+  /* Raises last, because the key's inspect may do anything. */
   rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its %s was closed; unwatch it before", key, closed);
 }
 
-/* The oldest first. */
+/* Releases overdue watches, which are the oldest, or all. The others become overdue. */
 static void release_resting(struct gyre_keyed *keyed, bool all) {
   while (!gyre_list_empty(&keyed->lists[GYRE_KEYED_RESTING]) &&
          (all || of_node(keyed->lists[GYRE_KEYED_RESTING].next)->overdue))
@@ -345,11 +344,10 @@ void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits) {
   }
 }
 
-/* A key's method has closed the loop. */
 NORETURN(static void refuse_closed(void));
 static void refuse_closed(void) { rb_raise(rb_eRuntimeError, "the loop was closed by a method of the key"); }
 
-/* Returns the key's resting watch, or NULL. Raises for an active one. */
+/* Returns the key's resting watch, or NULL. Raises if the key has an active watch. */
 static struct gyre_keyed_watch *resting(struct gyre_keyed *keyed, VALUE key) {
   struct gyre_keyed_watch *watch = gyre_keyed_find(keyed, key);
   if (!keyed->loop) refuse_closed();
@@ -359,7 +357,7 @@ static struct gyre_keyed_watch *resting(struct gyre_keyed *keyed, VALUE key) {
   return watch;
 }
 
-/* Returns a new watch. */
+/* Returns a new watch. Releases `old` first. */
 static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *old) {
   if (old) gyre_keyed_release(keyed, old);
   gyre_keyed_reserve(keyed, 1);
@@ -389,7 +387,7 @@ static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE
   refuse_closed();
 }
 
-/* Ends watches of closed IOs with this number. */
+/* Ends watches of other, closed IOs that had this number. */
 static void end_closed_watches(struct gyre_keyed *keyed, int fd, VALUE io) {
   if (fd >= keyed->loop->descriptor_capacity) return;
   struct gyre_watch *watch = keyed->loop->descriptors[fd].first;

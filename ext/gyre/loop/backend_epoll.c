@@ -1,5 +1,5 @@
-/* The epoll backend (Linux). Watches are edge-triggered unless requested otherwise, and stay for
- * the descriptor's life: waiting again costs no system call. Contract: backend.h; books: loop.c. */
+/* The epoll backend (Linux). A watch is edge-triggered unless it has GYRE_LEVEL, and stays until
+ * the descriptor is closed: waiting again costs no system call. Contract: backend.h. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_EPOLL
@@ -15,15 +15,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAKEUP UINT64_MAX /* the wake-up's mark, no descriptor's number */
-/* The kernel touches each reported socket: 32 fit the caches (with 1,024 busy connections 7 %
- * faster than 256). */
+#define WAKEUP UINT64_MAX /* marks the wake-up's descriptor; differs from all watches' values */
+/* Maximum events per call. The kernel touches each reported socket, and 32 fit into the CPU's
+ * caches: 7 % faster than 256 with 1,024 busy connections. */
 #define EVENTS_LIMIT 32
 
 struct epoll_state {
   int fd;
-  unsigned forks;    /* a child shares the kernel's object and must leave its parent's watches alone */
-  bool milliseconds; /* without epoll_pwait2 (before Linux 5.11) */
+  unsigned forks;    /* gyre_forks when opened: a child must not change its parent's watches */
+  bool milliseconds; /* there is no epoll_pwait2 (before Linux 5.11): timeouts are rounded up */
   struct gyre_wakeup wakeup;
 };
 
@@ -75,7 +75,7 @@ static int epoll_backend_watch(void *opaque, int fd, uint32_t generation, unsign
   if (interest & GYRE_WRITABLE) event.events |= EPOLLOUT;
 
   if (epoll_ctl(state->fd, previous ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) == 0) return 0;
-  /* ENOENT: the number was reused. EEXIST: its old registration exists. */
+  /* ENOENT: the number is now another file's. EEXIST: the number is still registered. */
   if (errno == ENOENT && epoll_ctl(state->fd, EPOLL_CTL_ADD, fd, &event) == 0) return 0;
   if (errno == EEXIST && epoll_ctl(state->fd, EPOLL_CTL_MOD, fd, &event) == 0) return 0;
   return -errno;

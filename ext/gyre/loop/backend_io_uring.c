@@ -1,10 +1,10 @@
-/* The io_uring backend (Linux 5.13, by liburing). One io_uring_enter a turn submits requests and
- * fetches completions; without either there is no system call. Contract: backend.h; books: loop.c.
+/* The io_uring backend (Linux 5.13, by liburing). One io_uring_enter per turn submits requests and
+ * fetches completions. If there are neither, there is no system call. Contract: backend.h.
  *
- * A poll holds its file open and would hide a close(2) from the peer, so it is one-shot unless
- * ended before the close (GYRE_STANDING). The kernel adds POLLRDHUP to polls (IO_POLL_UNMASK),
- * which would end a one-shot poll for writing at the peer's half-close; such polls are multishot
- * (GYRE_READ_ENDED). */
+ * A poll keeps its file open, and would hide a close(2) from the peer. So a poll is one-shot,
+ * unless the caller ends it before the close (GYRE_STANDING). The kernel adds POLLRDHUP to each
+ * poll (IO_POLL_UNMASK). Once the peer has half-closed, this would end a one-shot poll for writing
+ * at once, so such polls are multishot (GYRE_READ_ENDED). */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_IO_URING
@@ -22,16 +22,16 @@
 #include <unistd.h>
 
 #define SUBMISSIONS 256
-#define COMPLETIONS 2048 /* the kernel keeps more (IORING_FEAT_NODROP) */
+#define COMPLETIONS 2048 /* the kernel stores any further ones (IORING_FEAT_NODROP) */
 
 #define IGNORED UINT64_C(0)
 #define WAKEUP UINT64_C(2)
 
-/* Multishot polls came with RSRC_TAGS in 5.13. */
+/* RSRC_TAGS stands for multishot polls: Linux 5.13 introduced both. */
 #define FEATURES (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_POLL_32BITS | IORING_FEAT_RSRC_TAGS)
 
-/* Tried in order. SINGLE_ISSUER and DEFER_TASKRUN delay completion work until the ring is entered,
- * so that nothing interrupts Ruby. */
+/* Flags, tried in this order. SINGLE_ISSUER with DEFER_TASKRUN delays the kernel's completion work
+ * until the thread enters the ring, so this work does not interrupt Ruby. */
 static const struct flags {
   unsigned bits;
   const char *names;
@@ -47,18 +47,19 @@ static const struct flags {
 };
 #define STEPS (sizeof(ladder) / sizeof(*ladder))
 
-/* Set once two threads have used one loop; later rings are bound to none. Ruby's M:N threads
- * (Ractors', and all with RUBY_MN_THREADS=1) change their system thread. Atomic. */
+/* True once two system threads have used one ring; later rings are not bound to a thread. Ruby's
+ * M:N threads (those of Ractors, or all if RUBY_MN_THREADS=1) change their system thread.
+ * Atomic. */
 static bool threads_change;
 
 struct uring_state {
   struct io_uring ring;
   struct gyre_wakeup wakeup;
   unsigned forks;
-  bool enabled;      /* on first use, which binds it to a thread */
+  bool enabled;      /* set at the first use, which binds the ring if `bound` */
   bool wakeup_armed; /* the wake-up's descriptor is polled */
-  bool bound;        /* to one thread */
-  unsigned quiet;    /* flag for submissions without reports of success (5.17), else 0 */
+  bool bound;        /* only the thread that enabled the ring may use it */
+  unsigned quiet;    /* flag that suppresses completions of success (Linux 5.17), or 0 */
   char description[128];
 };
 
@@ -105,7 +106,7 @@ fail_set_up:
   return error;
 }
 
-/* Also in a forked child: only unmaps and closes. */
+/* Also called in a forked child, where it only unmaps memory and closes descriptors. */
 static void uring_backend_close(void *opaque) {
   struct uring_state *state = opaque;
   gyre_wakeup_close(&state->wakeup);
@@ -127,10 +128,10 @@ static const char *uring_backend_refusal(int error) {
   }
 }
 
-/* Returns -EEXIST for a ring bound to another thread. */
+/* Submits all requests. Returns -EEXIST if the ring is bound to another thread. */
 static int flush(struct uring_state *state);
 
-/* Returns a slot; submits a full queue first. */
+/* Sets *submission to a free slot. If the queue is full, submits it first. */
 static int next_submission(struct uring_state *state, struct io_uring_sqe **submission) {
   *submission = io_uring_get_sqe(&state->ring);
   if (*submission) return 0;
@@ -140,24 +141,24 @@ static int next_submission(struct uring_state *state, struct io_uring_sqe **subm
   return *submission ? 0 : -EAGAIN;
 }
 
-/* Called before a thread's first use, and again after each report of the wake-up. */
+/* Enables the ring and polls the wake-up's descriptor, unless this is done already. */
 static int prepare(struct uring_state *state) {
   if (!state->enabled) {
-    /* Declared but not exported by liburing 2.3. */
+    /* io_uring_enable_rings, which liburing 2.3 declares but does not export. */
     int error = io_uring_register((unsigned)state->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
     if (error < 0) return error;
     state->enabled = true;
   }
   if (state->wakeup_armed) return 0;
   struct io_uring_sqe *submission = io_uring_get_sqe(&state->ring);
-  if (!submission) return 0; /* full: next time */
+  if (!submission) return 0; /* the queue is full: the next call arms it */
   io_uring_prep_poll_multishot(submission, state->wakeup.read_fd, POLLIN);
   submission->user_data = WAKEUP;
   state->wakeup_armed = true;
   return 0;
 }
 
-/* Another thread than the bound one has used the ring. */
+/* Remembers -EEXIST: a thread other than the bound one has used the ring. */
 static int noticed(int error) {
   if (error == -EEXIST) __atomic_store_n(&threads_change, true, __ATOMIC_RELAXED);
   return error;
@@ -173,7 +174,7 @@ static int flush(struct uring_state *state) {
   return 0;
 }
 
-/* Rejects files, as epoll does. Returns 0 or -errno. */
+/* Returns 0 or -errno; -EPERM for files and directories, as epoll does. */
 static int can_be_watched(int fd) {
   struct stat status;
   if (fstat(fd, &status) < 0) return -errno;
@@ -186,7 +187,7 @@ static void uring_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   struct uring_state *state = opaque;
   struct io_uring_sqe *submission;
   if (state->forks != gyre_forks || next_submission(state, &submission) < 0) return;
-  /* Cancels: POLL_REMOVE fails with -EALREADY during a report, and the poll goes on. */
+  /* Does not use POLL_REMOVE: during a report it fails with -EALREADY, and the poll goes on. */
   io_uring_prep_cancel64(submission, watch_mark(fd, generation), 0);
   submission->user_data = IGNORED;
   submission->flags |= state->quiet;
@@ -223,12 +224,13 @@ static unsigned ready(int result) {
   return ready;
 }
 
-/* True if the completion is to be reported. */
+/* Fills `event`. Returns true if it must be reported. */
 static bool translate(struct uring_state *state, const struct io_uring_cqe *completion, struct gyre_event *event) {
   uint64_t mark = completion->user_data;
   bool more = completion->flags & IORING_CQE_F_MORE;
   if (mark == WAKEUP && !more) state->wakeup_armed = false;
-  /* Ignores the backend's cancels; a requesting thread's end also cancels unbound requests. */
+  /* Ignores polls that the backend cancelled. In an unbound ring the end of a thread also cancels
+   * its polls, so cancelled polls are reported. */
   if (!(mark & 1) || (completion->res == -ECANCELED && state->bound)) return false;
   event->fd = (int)((uint32_t)mark >> 1);
   event->generation = (uint32_t)(mark >> 32);
@@ -249,7 +251,7 @@ static int harvest(struct uring_state *state, struct gyre_event *events, int cap
   return filled;
 }
 
-/* True with requests or completions. */
+/* True if there are requests to submit or completions to fetch. */
 static bool is_due(struct uring_state *state) {
   if (!state->enabled || !state->wakeup_armed || io_uring_sq_ready(&state->ring) > 0) return true;
   return __atomic_load_n(state->ring.sq.kflags, __ATOMIC_RELAXED) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
@@ -259,7 +261,7 @@ static int enter(struct uring_state *state, int64_t timeout_ns) {
   int error = prepare(state);
   if (error < 0) return error;
   if (timeout_ns == 0) {
-    do { /* older kernels stop at a submission that fails */
+    do { /* older kernels stop at a failing submission */
       error = io_uring_submit_and_get_events(&state->ring);
     } while (error > 0 && io_uring_sq_ready(&state->ring) > 0);
     return error;
@@ -272,11 +274,11 @@ static int enter(struct uring_state *state, int64_t timeout_ns) {
 static int uring_backend_wait(void *opaque, struct gyre_event *events, int capacity, int64_t timeout_ns) {
   struct uring_state *state = opaque;
   if (state->forks != gyre_forks) return -EBADF;
-  /* Also without an event, as one may be a wake-up. */
+  /* Returns even if it fills no event, because a completion may be a wake-up. */
   if (timeout_ns != 0 && io_uring_cq_ready(&state->ring) > 0) return harvest(state, events, capacity);
   if (timeout_ns != 0 || is_due(state)) {
     int error = enter(state, timeout_ns);
-    /* Not errors: timeout, a signal, a kernel short of memory or room. */
+    /* Ignores a timeout, a signal, and a kernel that is short of memory or room. */
     if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY) return noticed(error);
   }
   return harvest(state, events, capacity);

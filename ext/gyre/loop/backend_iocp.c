@@ -1,6 +1,6 @@
-/* The iocp backend (Windows). A watch is one poll of the socket driver (\Device\Afd), which
- * completes through the loop's port and reports readiness once, of any socket. Files, pipes and
- * consoles are no sockets: -EPERM. */
+/* The iocp backend (Windows). A watch is one poll request to the socket driver (\Device\Afd), for a
+ * socket of any kind. It completes once, through the loop's completion port. For files, pipes and
+ * consoles `watch` returns -EPERM. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_IOCP
@@ -14,13 +14,13 @@
 #include <winternl.h>
 
 #define EVENTS_LIMIT 64
-/* The kernel searches the polls of a handle for the one to cancel. */
+/* Maximum polls per driver handle: a cancel searches all polls of the handle. */
 #define POLLS_LIMIT 32
-#define TIMEOUT_LIMIT_MS 86400000 /* the loop asks again */
+#define TIMEOUT_LIMIT_MS 86400000 /* then the loop waits again */
 #define CLOSE_LIMIT_MS 5000
 #define EVERYTHING (GYRE_READABLE | GYRE_WRITABLE | GYRE_READ_ENDED | GYRE_WRITE_ENDED)
 
-/* The driver's interface, which no header has. */
+/* The driver's interface, which no header declares. */
 #define IOCTL_POLL 0x12024
 enum {
   AFD_RECEIVE = 0x1,
@@ -47,7 +47,7 @@ struct afd_poll_information {
 #define SIO_BASE_HANDLE 0x48000022
 #endif
 
-/* A handle of the driver. */
+/* A driver handle and the number of its polls. */
 struct group {
   HANDLE driver;
   unsigned polls;
@@ -55,23 +55,23 @@ struct group {
 };
 
 struct poll {
-  OVERLAPPED overlapped; /* first, because completions have its address; begins like an IO_STATUS_BLOCK */
+  OVERLAPPED overlapped; /* first: completions have its address */
   struct afd_poll_information information;
   struct group *group;
-  struct poll *next; /* spare */
+  struct poll *next; /* in state->spare */
   int fd;
   uint32_t generation;
-  bool retired; /* its watch has ended; the kernel still has it */
+  bool retired; /* the watch has ended, but the kernel still has the poll */
 };
 
 struct iocp_state {
   HANDLE port;
-  struct poll **polls; /* by descriptor; NULL: none */
+  struct poll **polls; /* by descriptor number; NULL if there is none */
   int capacity;
   struct group *groups, *with_room;
   struct poll *spare;
   unsigned in_flight;
-  int woken; /* atomic: a wake-up is in the port */
+  int woken; /* atomic: a wake-up is queued in the port */
 };
 
 static int open_group(struct iocp_state *state) {
@@ -156,7 +156,7 @@ static void free_poll(struct iocp_state *state, struct poll *poll) {
   state->spare = poll;
 }
 
-/* Fails if it has just completed; the port then has its completion. */
+/* Cancels a poll. If the poll has just completed, the port still delivers its completion. */
 static void retire(struct iocp_state *state, struct poll *poll) {
   poll->retired = true;
   state->polls[poll->fd] = NULL;
@@ -169,7 +169,7 @@ static void iocp_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   if (poll && poll->generation == generation) retire(state, poll);
 }
 
-/* Sets *base to the socket below layered providers. Returns 0 or -errno. */
+/* Sets *base to the socket beneath layered service providers. Returns 0 or -errno. */
 static int base_socket(int fd, SOCKET *base) {
   DWORD size;
   intptr_t handle = _get_osfhandle(fd);
@@ -214,7 +214,7 @@ static int iocp_backend_watch(void *opaque, int fd, uint32_t generation, unsigne
   NTSTATUS status = NtDeviceIoControlFile(poll->group->driver, NULL, NULL, &poll->overlapped,
                                           (IO_STATUS_BLOCK *)&poll->overlapped, IOCTL_POLL, &poll->information,
                                           sizeof(poll->information), &poll->information, sizeof(poll->information));
-  if (status < 0) { /* no completion will come; a call that succeeds at once has one, too */
+  if (status < 0) { /* a failed call gets no completion; one that succeeds at once does */
     free_poll(state, poll);
     return refusal(status);
   }
@@ -231,10 +231,10 @@ static unsigned readiness(const struct poll *poll) {
   if (events & AFD_SEND) ready |= GYRE_WRITABLE;
   if (events & AFD_DISCONNECT) ready |= GYRE_READABLE | GYRE_READ_ENDED;
   if (events & (AFD_ABORT | AFD_CONNECT_FAIL)) ready |= EVERYTHING;
-  return events & AFD_LOCAL_CLOSE ? 0 : ready; /* a closed descriptor is silent, as with epoll */
+  return events & AFD_LOCAL_CLOSE ? 0 : ready; /* a close is not reported, as in epoll */
 }
 
-/* Returns whether the completion is to be reported. */
+/* Fills `event`. Returns true if it must be reported. */
 static bool translate(struct iocp_state *state, OVERLAPPED *overlapped, struct gyre_event *event) {
   if (!overlapped) {
     __atomic_store_n(&state->woken, 0, __ATOMIC_SEQ_CST);
@@ -262,7 +262,7 @@ static int iocp_backend_wait(void *opaque, struct gyre_event *events, int capaci
   return filled;
 }
 
-/* One wake-up in the port is enough. */
+/* Does nothing if a wake-up is already queued in the port. */
 static void iocp_backend_wake(void *opaque) {
   struct iocp_state *state = opaque;
   if (__atomic_exchange_n(&state->woken, 1, __ATOMIC_SEQ_CST)) return;
@@ -271,7 +271,7 @@ static void iocp_backend_wake(void *opaque) {
   SetLastError(saved_error);
 }
 
-/* Waits until the kernel has returned each poll; leaks what it does not return. */
+/* Waits until the kernel has completed each poll. Leaks polls that are not completed in time. */
 static void iocp_backend_close(void *opaque) {
   struct iocp_state *state = opaque;
   struct gyre_event events[EVENTS_LIMIT];

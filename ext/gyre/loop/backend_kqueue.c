@@ -1,8 +1,9 @@
-/* The kqueue backend (macOS, BSDs; on Linux by libkqueue, for tests). A watch is a kevent per
- * direction, edge-triggered unless requested otherwise, and stays for the descriptor's life.
- * Contract: backend.h; books: loop.c.
+/* The kqueue backend (macOS, BSDs; on Linux by libkqueue, for tests). A watch is one kevent per
+ * direction. It is edge-triggered unless it has GYRE_LEVEL, and stays until the descriptor is
+ * closed. Contract: backend.h.
  *
- * Reports urgent data (GYRE_PRIORITY) only with EVFILT_EXCEPT (macOS, OpenBSD, DragonFly). */
+ * Reports urgent data (GYRE_PRIORITY) only where EVFILT_EXCEPT exists (macOS, OpenBSD,
+ * DragonFly). */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_KQUEUE
@@ -21,22 +22,22 @@
 #include <unistd.h>
 
 #define EVENTS_LIMIT 256
-#define TIMEOUT_LIMIT_S 86400 /* some systems refuse more; the loop asks again */
+#define TIMEOUT_LIMIT_S 86400 /* some systems refuse a longer timeout; the loop waits again */
 #define FILTERS_LIMIT 3
 
-/* libkqueue does not notice a close. */
+/* Unlike kernels, libkqueue keeps the kevents of a closed descriptor. */
 #ifdef LIBKQUEUE
 #define REMEMBERS_CLOSED 1
 #else
 #define REMEMBERS_CLOSED 0
 #endif
 
-/* A pointer, or a number on older NetBSD. */
+/* udata is a pointer, but a number on NetBSD before 10. */
 #define UDATA(value) ((__typeof__(((struct kevent *)0)->udata))(uintptr_t)(value))
 
 struct kqueue_state {
   int fd;
-  unsigned forks; /* a forked child inherits no queue, and its number may be another file's */
+  unsigned forks; /* gyre_forks when opened: a child has no queue, and `fd` may be another file's */
   struct gyre_wakeup wakeup;
 };
 
@@ -58,7 +59,7 @@ static void change(struct kevent *event, int fd, size_t filter, unsigned flags, 
          UDATA(generation));
 }
 
-/* Returns 0, or -errno of the first failure; deleting ignores a closed descriptor. */
+/* Returns 0, or -errno of the first failed addition. Deletions may fail. */
 static int apply(int queue, struct kevent *changes, int count) {
   struct kevent receipts[2 * FILTERS_LIMIT];
   static const struct timespec now = {0, 0};
@@ -124,20 +125,22 @@ static void kqueue_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   apply(state->fd, changes, FILTERS);
 }
 
-/* Errors for a file that is always ready, like epoll's EPERM: a device without a filter, and on
- * FreeBSD (EPIPE) and NetBSD (EBADF) a pipe whose reader is gone. libkqueue knows EFAULT alone. */
+/* True for errors that mean "always ready", like epoll's EPERM. They come for a device that has no
+ * such filter, and for a pipe whose reader is gone (FreeBSD: EPIPE, NetBSD: EBADF). libkqueue has
+ * EFAULT for all. */
 static bool always_ready(int error) {
   return error == -EINVAL || error == -ENODEV || error == -EOPNOTSUPP || error == -EPIPE || error == -EBADF ||
          (REMEMBERS_CLOSED && error == -EFAULT);
 }
 
-/* Makes the kevent again: an existing one keeps its flags and may not report the present state. */
+/* Deletes existing kevents first: they would keep their flags and might not report the present
+ * state. */
 static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct kqueue_state *state = opaque;
   if (state->forks != gyre_forks) return -EBADF;
   struct stat status;
   if (fstat(fd, &status) < 0) return -errno;
-  /* kqueue stops reporting files at their end */
+  /* kqueue stops reporting a file when its end is reached */
   if (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return -EPERM;
 
   struct kevent changes[2 * FILTERS_LIMIT];
@@ -148,12 +151,12 @@ static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsig
       change(&changes[count++], fd, i, EV_ADD | (interest & GYRE_LEVEL ? 0 : EV_CLEAR), generation);
   }
   int error = count ? apply(state->fd, changes, count) : 0;
-  if (error < 0) kqueue_backend_unwatch(state, fd, generation); /* only one direction may be registered */
+  if (error < 0) kqueue_backend_unwatch(state, fd, generation); /* also a registered direction */
   return always_ready(error) ? -EPERM : error;
 }
 
-/* Translates a kevent. An end with an error (fflags) means both sides; otherwise the read side's
- * end is the peer's half-close, and the write side's may be this process's. */
+/* Translates a kevent. An end with an error (fflags) ends both sides. Otherwise the read side's end
+ * is the peer's half-close; the write side's end may be this process's own shutdown(2). */
 static unsigned readiness(const struct kevent *event) {
   bool end = event->flags & EV_EOF;
   if (event->flags & EV_ERROR || (end && event->fflags))

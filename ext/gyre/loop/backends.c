@@ -1,4 +1,4 @@
-/* Backends in the order of trying (backends.h, bench/results). */
+/* The table of backends, in the order in which they are tried (bench/results). */
 #include "feature.h"
 
 #include "loop/backends.h"

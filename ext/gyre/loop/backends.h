@@ -1,4 +1,4 @@
-/* The backends, the best first, for loop_backend.c and the contract's plain C test. */
+/* The table of backends, best first, for loop_backend.c and the contract's test in plain C. */
 #pragma once
 
 #include "loop/backend.h"
@@ -6,7 +6,7 @@
 struct gyre_backend_choice {
   const char *name;                                 /* NULL ends the table */
   const struct gyre_backend_operations *operations; /* NULL: not in this build */
-  const char *missing;                              /* library or call that this build lacks */
+  const char *missing;                              /* why this build lacks the backend, or NULL */
 };
 
 extern const struct gyre_backend_choice gyre_backends[];

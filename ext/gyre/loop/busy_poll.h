@@ -1,18 +1,18 @@
-/* Decides whether to ask the backend for some microseconds before a sleep: a local server's reply
- * comes sooner than a process falls asleep and wakes. Each further failure doubles the number of
- * sleeps without it. No ruby.h. */
+/* Decides whether to poll the backend for some microseconds before a sleep: a local server's reply
+ * arrives sooner than a process can sleep and wake. Each failure in a row doubles the number of
+ * sleeps that skip the polling. No ruby.h. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define GYRE_BUSY_POLL_NS INT64_C(50000)
-#define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* failures until 1,024 sleeps skip it */
+#define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* failures in a row that make 1,024 sleeps skip it */
 
-/* Zeroed at first. */
+/* All zero at first. */
 struct gyre_busy_poll {
   unsigned in_vain;  /* failures in a row */
-  unsigned left_out; /* times left to skip */
+  unsigned left_out; /* sleeps that still skip the polling */
 };
 
 static inline bool gyre_busy_poll_is_due(struct gyre_busy_poll *busy) {

@@ -1,4 +1,4 @@
-/* Work for a turn's end (deferred.h), run by the scheduler; a poll does not sleep while some is
+/* Work for a turn's end (deferred.h). The scheduler runs it; the loop does not sleep while work is
  * pending. */
 #include "loop/loop.h"
 
@@ -6,8 +6,8 @@ void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred) {
   if (!gyre_deferred_waits(deferred)) gyre_list_append(&loop->deferred, &deferred->node);
 }
 
-/* Moves work to another list first: later work waits for the next turn, and cancelled work leaves
- * either list. */
+/* First moves all work to another list, so that later work waits for the next turn. Cancelling
+ * removes work from either list. */
 void gyre_loop_run_deferred(struct gyre_loop *loop) {
   struct gyre_list due = {&due, &due};
   gyre_list_splice(&due, &loop->deferred);

@@ -1,5 +1,5 @@
-/* Work for the end of a loop's turn: runs once, after ready fibers and before the kernel is asked,
- * so that output of several fibers (bytes, frames) leaves together. */
+/* Work for the end of a loop's turn. Runs once, after the ready fibers and before the kernel is
+ * asked, so that the output of several fibers is sent together. */
 #pragma once
 
 #include "loop/list.h"
@@ -8,11 +8,11 @@
 
 struct gyre_loop;
 
-/* Embedded in its owner, which cancels it before freeing. Allocates nothing. */
+/* Embedded in its owner, which must cancel the work before it is freed. */
 struct gyre_deferred {
   struct gyre_list node; /* in loop->deferred */
-  /* In the loop's thread with the GVL. Must not raise or switch fibers; may wake them and defer
-   * again. */
+  /* Called in the loop's thread, with the GVL. Must not raise or switch fibers; may wake fibers and
+   * defer work. */
   void (*run)(struct gyre_loop *loop, struct gyre_deferred *deferred);
 };
 
@@ -26,14 +26,15 @@ static inline bool gyre_deferred_waits(const struct gyre_deferred *deferred) {
   return !gyre_list_empty(&deferred->node);
 }
 
-/* Runs it at this turn's end, or if that has begun at the next one's. Ignores pending work. */
+/* Has the work run at this turn's end, or at the next turn's if this end has begun. Ignores pending
+ * work. */
 void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred);
 
 /* Ignores work that is not pending. */
 static inline void gyre_deferred_cancel(struct gyre_deferred *deferred) { gyre_list_remove(&deferred->node); }
 
-/* Work deferred meanwhile stays pending. */
+/* Runs pending work; work deferred meanwhile stays pending. */
 void gyre_loop_run_deferred(struct gyre_loop *loop);
 
-/* For loop.c, when the loop closes: pending work never runs. */
+/* For loop.c: drops pending work when the loop closes. */
 void gyre_loop_drop_deferred(struct gyre_loop *loop);

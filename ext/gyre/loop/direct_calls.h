@@ -1,7 +1,7 @@
-/* recv, send, read, write, epoll_wait, preadv2 and pwritev2 (RWF_NOWAIT) without the C library's
- * wrappers: up to glibc 2.40 these are cancellation points, which cost some 60 ns, a quarter of an
- * empty recv. Return -1 and errno. For non-blocking descriptors and the loop's wait. Sanitizer
- * builds keep the wrappers. No ruby.h. */
+/* Makes system calls without the C library's wrappers: recv, send, read, write, epoll_wait, and
+ * preadv2 and pwritev2 with RWF_NOWAIT. Up to glibc 2.40 the wrappers are cancellation points,
+ * which cost about 60 ns, a quarter of an empty recv. On failure the functions return -1 and set
+ * errno. Sanitizer builds use the wrappers. No ruby.h. */
 #pragma once
 
 #include "feature.h"
@@ -34,7 +34,7 @@ static inline ssize_t gyre_write(int fd, const void *bytes, size_t length) {
   return syscall(SYS_write, fd, bytes, length);
 }
 #ifdef GYRE_HAVE_PREADV2_NOWAIT
-/* Offset -1, in both halves: the file's own position. */
+/* Offset -1, passed in two halves, means the file's own position. */
 static inline ssize_t gyre_read_now(int fd, const struct iovec *vector) {
   return syscall(SYS_preadv2, fd, vector, 1L, -1L, -1L, RWF_NOWAIT);
 }
@@ -54,7 +54,7 @@ static inline ssize_t gyre_write_now(int fd, const struct iovec *vector) {
 #ifdef GYRE_HAVE_EPOLL
 #include <sys/epoll.h>
 static inline int gyre_epoll_wait(int fd, struct epoll_event *events, int capacity, int timeout_ms) {
-#if defined(__LP64__) && defined(SYS_epoll_pwait) /* architectures without the older call */
+#if defined(__LP64__) && defined(SYS_epoll_pwait) /* some architectures lack the older epoll_wait */
   return (int)syscall(SYS_epoll_pwait, fd, events, capacity, timeout_ms, NULL, (size_t)0);
 #else
   return epoll_wait(fd, events, capacity, timeout_ms);

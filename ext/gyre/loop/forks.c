@@ -1,4 +1,4 @@
-/* Counts forks in the children (forks.h). Backends call gyre_forks_count. */
+/* Counts forks, in each child process (forks.h). */
 #include "loop/forks.h"
 #include "feature.h"
 

@@ -1,10 +1,10 @@
-/* How long ready work waits for the loop: a histogram with four buckets per doubling, at most a
- * quarter too high. Fed by loop.c once a turn. */
+/* A histogram of the time that ready work waits for the loop. It has four buckets per doubling, so
+ * percentiles are at most a quarter too high. loop.c adds one value per turn. */
 #pragma once
 
 #include <stdint.h>
 
-#define GYRE_LAG_BUCKETS 168 /* the last: more than an hour */
+#define GYRE_LAG_BUCKETS 168 /* the last one: more than an hour */
 
 struct gyre_lag {
   uint64_t counts[GYRE_LAG_BUCKETS];
@@ -26,7 +26,8 @@ static inline void gyre_lag_add(struct gyre_lag *lag, int64_t ns) {
   if (ns > lag->longest_ns) lag->longest_ns = ns;
 }
 
-/* Returns nanoseconds not exceeded by this share (0 to 1) of waits, or 0. */
+/* Returns the nanoseconds that this share (0 to 1) of the waits did not exceed; 0 if there are
+ * none. */
 int64_t gyre_lag_percentile(const struct gyre_lag *lag, double share);
 /* Returns the number of waits that certainly lasted at most `ns`. */
 uint64_t gyre_lag_up_to(const struct gyre_lag *lag, int64_t ns);

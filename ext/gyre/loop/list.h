@@ -11,7 +11,7 @@ struct gyre_list {
 
 #define GYRE_CONTAINER(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
 
-/* Runs a body for each member of type `type` with its node in `member`; it may unlink it. */
+/* Runs the body for each list member, a `type` whose node is `member`. The body may unlink it. */
 #define GYRE_EACH(type, variable, list, member)                                                                        \
   for (type *variable = GYRE_CONTAINER((list)->next, type, member), *following_##variable;                             \
        following_##variable = GYRE_CONTAINER(variable->member.next, type, member), &variable->member != (list);        \
@@ -32,7 +32,7 @@ static inline void gyre_list_prepend(struct gyre_list *list, struct gyre_list *n
   gyre_list_append(list->next, node);
 }
 
-/* Appends `from` and empties it. */
+/* Appends the members of `from`, which is empty afterwards. */
 static inline void gyre_list_splice(struct gyre_list *list, struct gyre_list *from) {
   if (gyre_list_empty(from)) return;
   from->next->previous = list->previous;

@@ -1,9 +1,9 @@
-/* The loop's books and poll (loop.h).
+/* The loop's bookkeeping and its poll (loop.h).
  *
- * Watches are registered once, edge-triggered. A watch that begins after "would block" trusts the
- * registration (`drained`), which is verified after VERIFY_NS, as the number may have been reused
- * unnoticed: a sleeping loop wakes for that. Busy loops and short sleeps make no registration
- * calls. */
+ * Descriptors are registered once, edge-triggered. A watch that begins after a call returned "would
+ * block" (`drained`) trusts the earlier registration and makes no system call. After VERIFY_NS the
+ * loop registers such watches again, because the number may have been reused unnoticed; a sleeping
+ * loop wakes for this. Watches that end sooner cost nothing. */
 #include "loop/loop.h"
 
 #include <errno.h>
@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* every watch sees these */
+#define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* matches each watch's interest */
 #define VERIFY_NS INT64_C(5000000)
-#define IN_VAIN_LIMIT 2        /* empty answers, after which the loop sleeps without asking first */
-#define SOON_NS INT64_C(10000) /* after such a short sleep it asks first again */
-#define STALE_TURNS 16         /* turns that a stale report is remembered */
+#define IN_VAIN_LIMIT 2        /* empty polls, after which the loop sleeps without polling first */
+#define SOON_NS INT64_C(10000) /* after a shorter sleep the loop polls first again */
+#define STALE_TURNS 16         /* turns for which a stale report is remembered */
 
 int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations *backend) {
   memset(loop, 0, sizeof(*loop));
@@ -56,7 +56,7 @@ static void register_all_later(struct gyre_loop *loop) {
   }
 }
 
-/* Reopens the backend of an ended thread. If no descriptor is free, keeps the old one. */
+/* Reopens the backend. If this fails, as no descriptor is free, keeps the old state. */
 static int replace(struct gyre_loop *loop) {
   void *fresh = NULL;
   int error = loop->backend->open(&fresh);
@@ -74,11 +74,11 @@ int gyre_loop_move(struct gyre_loop *loop) {
   return error;
 }
 
-/* Reopens the backend for this thread. If no descriptor is free, closes the old one first. */
+/* Reopens the backend for this thread. If no descriptor is free, closes the old state first. */
 static int renew(struct gyre_loop *loop) { return replace(loop) == 0 ? 0 : gyre_loop_move(loop); }
 
 void gyre_loop_close(struct gyre_loop *loop) {
-  if (loop->open_node.next) gyre_list_remove(&loop->open_node); /* was opened */
+  if (loop->open_node.next) gyre_list_remove(&loop->open_node); /* the loop was opened */
   if (loop->deferred.next) gyre_loop_drop_deferred(loop);
   close_backend(loop);
   gyre_timers_free(&loop->timers);
@@ -111,20 +111,20 @@ static struct gyre_descriptor *descriptor(struct gyre_loop *loop, int fd) {
   return &descriptors[fd];
 }
 
-/* The interest of all watches. */
+/* Returns all watches' interests in one. */
 static unsigned wanted(const struct gyre_descriptor *descriptor) {
   unsigned interest = 0;
   for (const struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) interest |= watch->interest;
   return interest;
 }
 
-/* Drops earlier generations' reports. */
+/* Begins a new generation: reports of earlier ones are dropped. */
 static void next_generation(struct gyre_descriptor *descriptor) {
   if (++descriptor->generation == 0) descriptor->generation = 1;
 }
 
-/* Keeps one-time events registered, as a change costs a system call, unless they would be reported
- * endlessly. */
+/* Registers `interest` and the watches' interests. Keeps events that earlier watches wanted, so
+ * that later ones need no system call, unless GYRE_LEVEL would report these events endlessly. */
 static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
   if (!loop->backend_state) return -EBADF;
   interest |= wanted(descriptor);
@@ -137,11 +137,11 @@ static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *des
   if (error == -EEXIST && (error = renew(loop)) == 0)
     error = loop->backend->watch(loop->backend_state, fd, descriptor->generation, asked, 0);
   descriptor->registered = error < 0 ? 0 : (uint8_t)interest;
-  descriptor->ended = 0; /* reported again if still true */
+  descriptor->ended = 0; /* the kernel reports it again if it is still true */
   return error;
 }
 
-/* True if a watch outlives its report. */
+/* True if the registration outlives its report. */
 static bool stays(const struct gyre_loop *loop, const struct gyre_descriptor *descriptor) {
   return loop->backend->capabilities & GYRE_BACKEND_EDGE ||
          (descriptor->registered & (GYRE_STANDING | GYRE_LEVEL)) == GYRE_STANDING ||
@@ -197,7 +197,7 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch) {
   gyre_list_remove(&watch->unverified);
   int fd = watch->fd;
   watch->fd = -1;
-  /* A backend that holds the descriptor open must release it, or its peer would not see the
+  /* A backend that keeps the file open must release it. Otherwise the peer would not see the
    * close. */
   if (!(loop->backend->capabilities & GYRE_BACKEND_EDGE) && fd < loop->descriptor_capacity &&
       loop->descriptors[fd].registered && !loop->descriptors[fd].first) {
@@ -218,7 +218,7 @@ struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t
   return state;
 }
 
-/* Its number may become another file's. */
+/* Called when the number may become another file's. */
 static void forget_registration(struct gyre_descriptor *descriptor) {
   descriptor->registered = descriptor->drained = descriptor->ended = 0;
   next_generation(descriptor);
@@ -239,24 +239,25 @@ void gyre_loop_closed(struct gyre_loop *loop, int fd) {
 void gyre_loop_abandon(struct gyre_loop *loop, int fd) {
   if (fd < 0 || fd >= loop->descriptor_capacity) return;
   if (loop->descriptors[fd].first) (void)gyre_loop_report(loop, fd, ANYTHING);
-  if (fd >= loop->descriptor_capacity) return; /* closed or forked by a called function */
+  if (fd >= loop->descriptor_capacity) return; /* a called function has closed the loop or forked */
   for (struct gyre_watch *watch = loop->descriptors[fd].first; watch; watch = watch->next) cancel_call(watch);
   gyre_loop_forget(loop, fd);
 }
 
 void gyre_loop_hand_over(struct gyre_loop *loop) {
   if (!(loop->backend->capabilities & GYRE_BACKEND_EDGE))
-    loop->backend->wait(loop->backend_state, loop->answer.events, 0, 0); /* discards them */
+    loop->backend->wait(loop->backend_state, loop->answer.events, 0, 0); /* fetches no events */
 }
 
-/* Also releases a watch whose end has not reached the kernel. */
+/* The hand-over tells the kernel of watches that have ended. */
 void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
   gyre_loop_abandon(loop, fd);
   gyre_loop_hand_over(loop);
 }
 
-/* Registers watches that relied on an earlier registration. Calls those of descriptors that were
- * closed behind the loop's back: their next call shows the error. True if it called any. */
+/* Registers the watches that trusted an earlier registration. If this fails, because the descriptor
+ * was closed unnoticed, calls the watch: the next system call shows the error. True if it called
+ * any. */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
   while (!gyre_list_empty(&loop->unverified.watches)) {
@@ -271,7 +272,7 @@ static bool verify(struct gyre_loop *loop) {
   return called;
 }
 
-/* Drops unwanted events that would be reported endlessly. */
+/* Unregisters level-triggered events that no watch wants: they would be reported endlessly. */
 static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
   if (fd >= loop->descriptor_capacity) return; /* closed or forked by the called function */
   struct gyre_descriptor *state = &loop->descriptors[fd];
@@ -279,13 +280,13 @@ static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
     state->first ? register_interest(loop, state, fd, 0) : gyre_loop_forget(loop, fd);
 }
 
-/* A report for an ended watch is a matter of timing once. A second one means a closed number whose
- * file is still open in a child or duplicate: its registration cannot be removed (epoll(7),
- * questions and answers) and would report endlessly. */
+/* A first report for an ended registration may just be late. A second one means that the number was
+ * closed, but a child or duplicate keeps the file open. Such a registration would report endlessly
+ * and cannot be removed (epoll(7), questions and answers), so the backend is reopened. */
 static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *event) {
   bool same = loop->stale.event.fd == event->fd && loop->stale.event.generation == event->generation;
   uint64_t age = loop->statistics.turns - loop->stale.turn;
-  if (!same && age <= STALE_TURNS && loop->stale.event.generation) return; /* remembers one at a time */
+  if (!same && age <= STALE_TURNS && loop->stale.event.generation) return; /* remembers only one */
   loop->stale.event = *event;
   loop->stale.turn = loop->statistics.turns;
   if (same && age > 0 && loop->backend->capabilities & GYRE_BACKEND_EDGE) (void)replace(loop);
@@ -305,36 +306,36 @@ static void deliver(struct gyre_loop *loop) {
       continue;
     }
 
-    int fd = event->fd; /* called functions may request more events */
+    int fd = event->fd; /* called functions may overwrite the events */
     unsigned ready = event->ready & ~GYRE_ENDED;
     state->drained &= (uint8_t)~ready;
     if (ready & GYRE_READ_ENDED) state->ended |= GYRE_READABLE;
     if (ready & GYRE_WRITE_ENDED) state->ended |= GYRE_WRITABLE;
     if (event->ready & GYRE_ENDED || !stays(loop, state)) state->registered = 0;
     if (!state->first) {
-      /* Without waits, the kernel need not wake the loop. */
+      /* Nothing waits for the descriptor: the kernel need not report it again. */
       if (state->registered) gyre_loop_forget(loop, fd);
       continue;
     }
-    /* If the report ended the watch, requests the rest before the next wait. */
+    /* Registers again before the next wait if the kernel would not report the rest by itself. */
     bool again = state->registered & GYRE_READ_ENDED && state->registered & GYRE_LEVEL && ready & wanted(state);
     if (!state->registered || (again && !(loop->backend->capabilities & GYRE_BACKEND_EDGE)))
       register_later(loop, state);
-    /* Even a watch for urgent data alone is told when both sides have ended. */
+    /* If both sides have ended, calls even a watch that wants only urgent data. */
     if (!gyre_loop_report(loop, fd, ready) && ready & GYRE_READ_ENDED && ready & GYRE_WRITE_ENDED)
       (void)gyre_loop_report(loop, fd, ANYTHING);
     ask_for_less(loop, fd, ready);
   }
 }
 
-/* A virtual clock stands still. */
+/* Always true if the clock is virtual, because such a clock stands still. */
 static bool verification_is_due(const struct gyre_loop *loop, int64_t now_ns) {
   if (gyre_list_empty(&loop->unverified.watches)) return false;
   return now_ns - loop->unverified.since_ns >= VERIFY_NS || loop->virtual_ns ||
          !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
 }
 
-/* Asks for a moment instead of sleeping. Returns the number of events, or -errno. */
+/* Polls for GYRE_BUSY_POLL_NS instead of sleeping. Returns the number of events, or -errno. */
 static int poll_busily(struct gyre_loop *loop, struct gyre_busy_poll *expected) {
   int count;
   int64_t end_ns = gyre_timers_now() + GYRE_BUSY_POLL_NS;
@@ -391,7 +392,7 @@ static bool jump(struct gyre_loop *loop, int64_t next) {
 NORETURN(static void closed(void));
 static void closed(void) { rb_raise(rb_eRuntimeError, "the loop is closed"); }
 
-/* Asks with the GVL, without waiting. True if a wait may follow. */
+/* Polls with the GVL, without waiting. True if nothing was found and a wait may follow. */
 static bool ask_at_once(struct gyre_loop *loop) {
   int count = loop->backend->wait(loop->backend_state, loop->answer.events, GYRE_LOOP_EVENTS, 0);
   bool renewed = count == -EEXIST && (count = renew(loop)) == 0;
@@ -413,10 +414,10 @@ static void sleep_until_woken(struct gyre_loop *loop, int64_t now_ns) {
   if (loop->answer.error) rb_syserr_fail(loop->answer.error, "wait for events");
 }
 
-/* Takes events into loop->answer.events. True if it slept. */
+/* Fetches events into loop->answer. True if it slept. */
 static bool take_events(struct gyre_loop *loop, bool wait) {
   loop->answer.next = loop->answer.count = 0;
-  /* Verifies first, as that drops earlier registrations' reports. */
+  /* Verifies first: a later verification would drop the fetched reports. */
   if (!gyre_list_empty(&loop->unverified.watches) && verification_is_due(loop, gyre_timers_coarse_now()) &&
       verify(loop))
     wait = false;
@@ -430,7 +431,7 @@ static bool take_events(struct gyre_loop *loop, bool wait) {
   }
   int64_t next = gyre_timers_next(&loop->timers), now_ns = gyre_loop_now(loop);
   bool idle = !(next >= 0 && next <= now_ns) && !(loop->sleeping && !loop->sleeping(loop));
-  /* Last, as others may have run and woken the loop. */
+  /* Checked last: `sleeping` may have run code that woke the loop. */
   if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) {
     loop->statistics.wakeups++;
     idle = false;
@@ -445,9 +446,10 @@ static bool take_events(struct gyre_loop *loop, bool wait) {
   loop->now_ns = gyre_loop_now(loop);
   bool at_once = loop->now_ns - now_ns < SOON_NS;
   if (at_once) loop->in_vain = 0;
-  /* If the loop slept without asking first, an immediate report may be old. */
+  /* If the loop slept without polling first, an event reported at once may be older than the
+   * sleep. */
   loop->unseen_ns = asked || !at_once ? loop->now_ns : loop->polled_ns;
-  /* Without reports, verifies trusted registrations. */
+  /* Nothing was reported: verifies trusted registrations, which may be wrong. */
   if (loop->answer.count == 0 && verification_is_due(loop, loop->now_ns)) (void)verify(loop);
   return true;
 }
@@ -457,23 +459,23 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   loop->statistics.turns++;
   bool slept = false;
   if (!gyre_list_empty(&loop->deferred) || !gyre_list_empty(&loop->again)) wait = false;
-  /* Events of an interrupted poll come first. */
+  /* If an exception interrupted the last poll, delivers its other events first. */
   if (loop->answer.next >= loop->answer.count) {
     slept = take_events(loop, wait);
     loop->statistics.events += (uint64_t)loop->answer.count;
   }
-  /* Events precede timers, as they came in time. */
   if (!slept) {
     loop->now_ns = gyre_loop_now(loop);
     gyre_lag_add(&loop->lag, loop->now_ns - loop->polled_ns);
     loop->unseen_ns = loop->polled_ns;
   }
   loop->polled_ns = loop->now_ns;
+  /* Delivers events before timers fire: the events came in time. */
   deliver(loop);
   gyre_timers_fire(&loop->timers, loop->now_ns, loop);
 }
 
-/* Cleared before each sleep: the first to set it wakes the backend. */
+/* `woken` is cleared before each sleep; only the first call that sets it wakes the backend. */
 void gyre_loop_wake(struct gyre_loop *loop) {
   if (__atomic_exchange_n(&loop->woken, 1, __ATOMIC_SEQ_CST)) return;
   if (loop->backend_state) loop->backend->wake(loop->backend_state);

@@ -1,4 +1,5 @@
-/* Opens a loop on a backend, and shows the backends to lib/gyre/loop/backends.rb, which chooses. */
+/* Opens a loop on a backend, and lists the backends for lib/gyre/loop/backends.rb, which
+ * chooses. */
 #include "feature.h"
 
 #include "gyre.h"
@@ -29,7 +30,7 @@ void gyre_loop_open_on(struct gyre_loop *loop, VALUE name) {
   gyre_loop_enlist(loop);
 }
 
-/* Opens a backend. Returns true and a description, or false and the reason. */
+/* Tries to open a backend. Returns [true, description or nil] or [false, reason]. */
 static VALUE native_probe(VALUE self, VALUE name) {
   const struct gyre_backend_choice *choice = named(name);
   if (!choice->operations) return rb_assoc_new(Qfalse, rb_sprintf("not built: %s", choice->missing));
@@ -48,7 +49,7 @@ void gyre_init_loop_backend(void) {
   gyre_forks_count();
   VALUE native = rb_define_module_under(gyre_mGyre, "Native");
   rb_define_singleton_method(native, "probe", native_probe, 1);
-  /* Names, the best first, each with what this build lacks for it, or nil. */
+  /* Backend names, best first => why this build lacks the backend, or nil. */
   VALUE backends = rb_hash_new();
   for (const struct gyre_backend_choice *choice = gyre_backends; choice->name; choice++)
     rb_hash_aset(backends, rb_str_new_cstr(choice->name), choice->missing ? rb_str_new_cstr(choice->missing) : Qnil);

@@ -1,8 +1,8 @@
-/* IO#close and IO#reopen during waits for the IO: Ruby before 4.0 reports them to no scheduler,
- * later versions to the closing thread's scheduler and to reading or writing fibers. The kernel
- * drops the watch, and the number may be reused at once. So the first loop wraps both methods:
- * waits for the IO end, on any loop and thread, and backends release it. The sweeps of wait.c
- * and keyed_watch.c find closes in C (IO#close_write of a pipe). */
+/* Ends waits for an IO when it is closed or reopened. The kernel drops the watch silently, and the
+ * number may be reused at once. Ruby before 4.0 tells no scheduler; later versions tell the closing
+ * thread's scheduler and fibers that read or write. So the first loop wraps IO#close and IO#reopen,
+ * for waits in all threads. Closes made in C (IO#close_write of a pipe) are found by the sweeps of
+ * wait.c and keyed_watch.c. */
 #include "feature.h"
 
 #include "gyre.h"
@@ -33,8 +33,8 @@ void gyre_loop_on_io_close(gyre_close_listener *listener) {
 }
 
 static rb_ractor_local_key_t loops_key;
-/* This Ractor's open loops; other Ractors cannot close its IOs. Never freed, as loops may outlive
- * their Ractor. */
+/* Returns this Ractor's open loops: other Ractors cannot close its IOs. The list is never freed,
+ * because a loop may outlive its Ractor. */
 static struct gyre_list *loops(void) {
   struct gyre_list *list = rb_ractor_local_storage_ptr(loops_key);
   if (list) return list;
@@ -56,8 +56,8 @@ static VALUE call_super(VALUE argument) {
   return rb_call_super(closing->argc, closing->argv);
 }
 
-/* A watch that outlives the close is meant for the next IO with this number. The loop asks the
- * kernel about it before it sleeps. */
+/* A watch that is left after the close is meant for the next IO with this number, so the loop
+ * registers the watch again before it sleeps. */
 static void notify_watches(struct gyre_loop *loop, int fd, VALUE io) {
   bool any = false, others = false;
   for (struct gyre_watch *watch = loop->descriptors[fd].first, *next; watch; watch = next) {
@@ -104,7 +104,7 @@ static VALUE io_reopen(int argc, VALUE *argv, VALUE self) {
 }
 
 void gyre_loop_enlist(struct gyre_loop *loop) {
-  static bool prepended; /* under the GVL, or a Ractor's; a second time is harmless */
+  static bool prepended; /* not atomic, because prepending twice is harmless */
   struct gyre_list *all = loops();
   if (!all) return;
   loop->forks = gyre_forks;

@@ -1,4 +1,4 @@
-/* Calls watches (loop.h) of reported descriptors, and those to be called again, in each turn.
+/* Calls the watches (loop.h) of reported descriptors, and watches that asked to be called again.
  *
  *   again --the next turn--> to_call --called--> in neither */
 #include "feature.h"
@@ -17,7 +17,8 @@ void gyre_loop_report_again(struct gyre_loop *loop, struct gyre_watch *watch, un
   if (gyre_list_empty(&watch->to_call)) gyre_list_append(&loop->again, &watch->to_call);
 }
 
-/* A called function may end watches, request events, or raise; the next call continues the list. */
+/* A called function may end watches, call this again, or raise; the next call continues the
+ * list. */
 static void call_rest(struct gyre_loop *loop) {
   while (loop->backend_state && !gyre_list_empty(&loop->to_call)) {
     struct gyre_watch *watch = GYRE_CONTAINER(loop->to_call.next, struct gyre_watch, to_call);

@@ -1,5 +1,6 @@
-/* The heap of timers (timers.h). With four children a node it is half as deep, and siblings share a
- * cache line. Entries repeat the time, so sifting touches no timer. */
+/* The heap of timers (timers.h). With four children per node, the heap is half as deep as a binary
+ * one, and siblings share a cache line. Entries repeat the time, so comparing them reads no
+ * timer. */
 #include "loop/timers.h"
 #include "feature.h"
 

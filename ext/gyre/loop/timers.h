@@ -1,4 +1,4 @@
-/* Timers in a 4-ary heap, embedded in their owners: only the heap's doubling array is allocated. */
+/* Timers, embedded in their owners. Allocates only the array of a 4-ary heap, which doubles. */
 #pragma once
 
 #include <stdbool.h>
@@ -6,7 +6,7 @@
 
 struct gyre_timer {
   int64_t when_ns;
-  uint32_t place; /* in the heap, from 1; 0 when not armed */
+  uint32_t place; /* in the heap, from 1; 0 if not armed */
   void (*fire)(struct gyre_timer *timer, void *context);
 };
 
@@ -23,25 +23,25 @@ struct gyre_timers {
 void gyre_timers_init(struct gyre_timers *timers);
 void gyre_timers_free(struct gyre_timers *timers);
 
-/* Disarms timers that outlive the heap. */
+/* Disarms all timers, which may outlive the heap. */
 void gyre_timers_cancel_all(struct gyre_timers *timers);
 
 /* Monotonic time in nanoseconds. */
 int64_t gyre_timers_now(void);
 
-/* From a clock that ticks every few milliseconds and costs next to nothing, if there is one. */
+/* Monotonic time from a cheap clock that ticks every few milliseconds, if the system has one. */
 int64_t gyre_timers_coarse_now(void);
 
-/* Arms or moves the timer. Returns 0, or -ENOMEM without a change. */
+/* Arms or moves the timer. Returns 0; or -ENOMEM, and the timer is unchanged. */
 int gyre_timers_arm(struct gyre_timers *timers, struct gyre_timer *timer, int64_t when_ns);
 
-/* Ignores an unarmed timer. */
+/* Disarms the timer, if it is armed. */
 void gyre_timers_cancel(struct gyre_timers *timers, struct gyre_timer *timer);
 
 static inline bool gyre_timer_armed(const struct gyre_timer *timer) { return timer->place != 0; }
 
-/* Returns when the next is due; -1 without timers. */
+/* Returns when the next timer is due; -1 if there is none. */
 int64_t gyre_timers_next(const struct gyre_timers *timers);
 
-/* Fires due timers; those armed meanwhile wait. Returns their number. */
+/* Fires due timers, at most as many as are armed now. Returns their number. */
 uint32_t gyre_timers_fire(struct gyre_timers *timers, int64_t now_ns, void *context);

@@ -1,9 +1,9 @@
-/* Wake-up by eventfd or pipe (wakeup.h), watched edge-triggered: each signal is a new edge and
- * usually stays unread. */
+/* Wakes a loop by eventfd or pipe (wakeup.h). Backends watch it edge-triggered: each signal is a
+ * new edge, and its bytes usually stay unread. */
 #include "loop/wakeup.h"
 #include "feature.h"
 
-#ifndef GYRE_HAVE_IOCP /* its port wakes it */
+#ifndef GYRE_HAVE_IOCP /* iocp wakes through its port */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -49,7 +49,7 @@ void gyre_wakeup_signal(const struct gyre_wakeup *wakeup) {
   uint64_t one = 1;
   ssize_t written = write(wakeup->write_fd, &one, sizeof(one));
   if (written < 0 && errno == EAGAIN) {
-    /* Full, so the reader is awake. Makes room and writes again, for a new edge. */
+    /* The pipe is full, so the reader is awake. Makes room and writes again, for a new edge. */
     char bytes[512];
     if (read(wakeup->read_fd, bytes, sizeof(bytes)) > 0) written = write(wakeup->write_fd, &one, sizeof(one));
   }

@@ -1,5 +1,5 @@
-/* An eventfd or pipe by which a thread or signal handler ends another thread's wait. For
- * backends. */
+/* An eventfd or pipe for backends: a thread or signal handler ends another thread's wait with
+ * it. */
 #pragma once
 
 struct gyre_wakeup {
@@ -10,5 +10,5 @@ struct gyre_wakeup {
 int gyre_wakeup_open(struct gyre_wakeup *wakeup);
 void gyre_wakeup_close(struct gyre_wakeup *wakeup);
 
-/* Any thread and signal handler may call it; keeps errno. */
+/* Any thread and signal handler may call it. Preserves errno. */
 void gyre_wakeup_signal(const struct gyre_wakeup *wakeup);
