@@ -131,8 +131,7 @@ static VALUE selector_loop(VALUE self) { return selector_get(self)->loop_fiber; 
 
 static VALUE selector_backend(VALUE self) { return rb_str_new_cstr(selector_opened(self)->loop.backend->name); }
 
-/* Closes the loop's descriptors; wakes no fibers. Raises ThreadError if another living thread made
- * it. */
+/* Closes the descriptors; wakes no fibers. Raises ThreadError if another, living thread made it. */
 static VALUE selector_close(VALUE self) {
   struct gyre_selector *selector = selector_get(self);
   if (selector->closed) return Qnil;
@@ -289,9 +288,8 @@ static bool may_skip_the_kernel(struct gyre_selector *selector) {
   return false;
 }
 
-/* Enters queued fibers, asks the kernel, and enters fibers whose descriptors are ready. If no fiber
- * was queued, sleeps up to `duration` seconds (nil: no limit). Returns the number of ended
- * waits. */
+/* Enters queued fibers, asks the kernel, enters fibers with ready descriptors. If none was queued,
+ * sleeps up to `duration` seconds (nil: no limit). Returns the number of ended waits. */
 static VALUE selector_select(VALUE self, VALUE duration) {
   struct gyre_selector *selector = selector_opened(self);
   int64_t duration_ns = gyre_duration_ns(duration);
@@ -398,8 +396,7 @@ static ssize_t move_once(const struct moving *moving, char *bytes, size_t length
   return gyre_file_call(moving->fd, bytes, length, -1, moving->writes);
 }
 
-/* Waits, then fetches descriptor and bytes again: the program may have closed the IO or freed the
- * buffer. */
+/* Waits, then fetches descriptor and bytes again: the program may have closed or freed them. */
 static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned interest) {
   int ready = wait_for(self, fiber, moving->io, moving->fd, interest);
   if (ready < 0) return ready;
@@ -408,8 +405,7 @@ static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned
                                                                                                            : 0;
 }
 
-/* Moves at least `least` bytes; 0: tries once. Does not report an error after some bytes have
- * moved. */
+/* Moves at least `least` bytes; 0: tries once. Does not report an error that follows some bytes. */
 static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least) {
   unsigned interest = moving->writes ? GYRE_WRITABLE : GYRE_READABLE;
   size_t moved = 0;
@@ -429,8 +425,7 @@ static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least
   return (ssize_t)moved;
 }
 
-/* The arguments after fiber, io and buffer are least and offset up to Ruby 4.0, offset and most
- * from 4.1. */
+/* The arguments after `buffer` are least and offset up to Ruby 4.0, offset and most from 4.1. */
 static VALUE move_arguments(VALUE self, int argc, const VALUE *argv, bool writes) {
   rb_check_arity(argc, 4, 5);
   struct moving moving = {.io = argv[1], .buffer = argv[2], .writes = writes};

@@ -22,8 +22,7 @@ void gyre_blocked_free(struct gyre_blocked_table *table);
 /* Forgets all nodes. Does not touch them: they may be freed already. */
 void gyre_blocked_clear(struct gyre_blocked_table *table);
 
-/* Adds a node. Usually touches no other node: others are on other stacks, and not in the CPU's
- * cache. */
+/* Adds a node. Usually touches no other node, as these are on other stacks, out of the cache. */
 void gyre_blocked_add(struct gyre_blocked_table *table, struct gyre_blocked_node *node, uintptr_t fiber);
 /* Removes a node, if it is in the table. */
 void gyre_blocked_remove(struct gyre_blocked_table *table, struct gyre_blocked_node *node);

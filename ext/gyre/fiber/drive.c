@@ -9,8 +9,7 @@ static bool has_posts(const struct gyre_scheduler *scheduler) {
   return !gyre_list_empty(&scheduler->posts) || !gyre_list_empty(&scheduler->due_posts);
 }
 
-/* The newest driver also waits for overtaken drivers. An overtaken driver does not wait for
- * others. */
+/* The newest driver also waits for overtaken drivers; these do not wait for each other. */
 bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   size_t parked_count = scheduler->waits.parked_count;
   if (scheduler->drivers.newest != driving) parked_count -= scheduler->drivers.overtaken_count;
@@ -65,8 +64,7 @@ static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   }
 }
 
-/* Runs posts left over by an exception, then those of this turn. Posts that these add wait for the
- * next turn. */
+/* Runs posts left by an exception, then those of this turn. New posts wait for the next turn. */
 static void run_posts(struct gyre_scheduler *scheduler) {
   gyre_list_splice(&scheduler->due_posts, &scheduler->posts);
   while (!gyre_list_empty(&scheduler->due_posts)) {

@@ -114,8 +114,7 @@ void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   gyre_fibers_wake_loop(scheduler);
 }
 
-/* Draws a ready fiber at random (xorshift64*). If a fiber has just started another, that fiber is
- * first. */
+/* Draws a ready fiber at random (xorshift64*), unless the first one has just started another. */
 static struct gyre_parked *draw(struct gyre_scheduler *scheduler) {
   struct gyre_list *node = scheduler->waits.ready.next;
   if (scheduler->waits.ready_count < 2 || GYRE_CONTAINER(node, struct gyre_parked, node)->first)

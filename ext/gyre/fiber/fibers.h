@@ -38,8 +38,7 @@ void gyre_interrupts_forked(struct gyre_scheduler *scheduler);
 void gyre_interrupts_deliver(struct gyre_scheduler *scheduler);
 /* Makes postponed interrupts due: their fibers have run meanwhile. */
 void gyre_interrupts_resume(struct gyre_scheduler *scheduler);
-/* Raises the interrupt of an ended wait. Returns if an unblock, which comes meanwhile, requeues
- * it. */
+/* Raises the interrupt of an ended wait. Returns only if an unblock meanwhile requeues it. */
 void gyre_interrupt_raise(struct gyre_parked *parked);
 /* Requeues the wait's interrupt for the next wait, because something else has ended this wait. */
 void gyre_interrupt_return(struct gyre_scheduler *scheduler, struct gyre_parked *parked);

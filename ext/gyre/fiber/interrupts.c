@@ -99,9 +99,8 @@ static struct gyre_wait *given_wait(struct gyre_scheduler *scheduler, const stru
   return wait && &wait->parked == parked && wait->unblocked ? wait : NULL;
 }
 
-/* True if the wake-up may go to another waiter: Ruby's primitives take a fiber off their list
- * before they unblock it, and a woken fiber checks again. Gyre's primitives pass on wake-ups
- * themselves. */
+/* True if another waiter may be woken instead. Ruby's primitives take a fiber off their list before
+ * unblocking it, and woken fibers check again. Gyre's primitives pass on wake-ups themselves. */
 static bool can_hand_on(VALUE blocker) {
   if (RB_SPECIAL_CONST_P(blocker)) return false;
   return gyre_is_mutex(blocker) || RTEST(rb_obj_is_kind_of(blocker, queue_class));
@@ -134,10 +133,9 @@ static VALUE raise_here_body(VALUE argument) {
   raise_here(pair[0], pair[1]);
 }
 
-/* Raising calls the method `exception`, and other threads may run meanwhile. If one of them
- * unblocks the fiber, scheduler_unblock requeues the interrupt, and the wait ends normally. If one
- * of them raises in this thread, that exception is raised, and gyre_park_end requeues the
- * interrupt. */
+/* Raising calls the method `exception`; other threads may run meanwhile. If one of them unblocks
+ * the fiber, scheduler_unblock requeues the interrupt, and the wait ends normally. If one raises in
+ * this thread, that exception wins, and gyre_park_end requeues the interrupt. */
 void gyre_interrupt_raise(struct gyre_parked *parked) {
   VALUE exception = parked->interrupt->exception, before = rb_errinfo();
   int state = 0;

@@ -1,8 +1,7 @@
 /* Reads and writes that never wait (nonblocking_io.h).
  *
- * On Linux RWF_NOWAIT makes a single call non-blocking, whatever the descriptor's mode. Descriptors
- * that do not support it (terminals, pipes of older kernels) are polled first. Never changes the
- * mode, which other processes share. */
+ * On Linux RWF_NOWAIT makes one call non-blocking. Descriptors that do not support it (terminals,
+ * pipes of older kernels) are polled first. Never changes the mode, which other processes share. */
 #include "feature.h"
 
 #include "fiber/nonblocking_io.h"
@@ -41,7 +40,7 @@ int gyre_ready_now(int fd, unsigned events) {
 /* Files and block devices, which epoll cannot watch, have a position. */
 static int is_file(int fd) { return lseek(fd, 0, SEEK_CUR) >= 0; }
 
-/* For files that do not support RWF_NOWAIT: a network file system may wait long, one in memory does
+/* For files that do not support RWF_NOWAIT: network file systems may wait long, those in memory
  * not. */
 static ssize_t unasked_file(int fd) {
 #if defined(GYRE_HAVE_PREADV2_NOWAIT) && defined(GYRE_HAVE_LINUX_MAGIC)

@@ -22,8 +22,8 @@ static inline bool gyre_io_is_duplex(VALUE io) {
 #endif
 }
 
-/* Returns an IO::Buffer's size and sets *bytes. Raises if the memory is freed; also if it is
- * read-only, unless `writes`. */
+/* Returns an IO::Buffer's size, sets *bytes. Raises if it is freed, or read-only and not
+ * `writes`. */
 size_t gyre_buffer_bytes(VALUE buffer, bool writes, char **bytes);
 
 /* Reads or writes a file without the GVL, at `from` or, if that is -1, at the file's position.

@@ -176,7 +176,7 @@ struct gyre_post {
 struct gyre_client {
   struct gyre_list node;
   bool due;                                    /* to be notified */
-  unsigned forks;                              /* gyre_forks as the client knows it; updated in a daemon */
+  unsigned forks;                              /* gyre_forks that the client last saw */
   VALUE self;                                  /* marked while the client is in the list */
   void (*closing)(struct gyre_client *client); /* the loop will close */
   void (*forked)(struct gyre_client *client);  /* in a child process, after the loop was reopened */
@@ -262,8 +262,7 @@ void gyre_job_stays(struct gyre_scheduler *scheduler);
 /* Lets other ready fibers run first. */
 void gyre_yield(struct gyre_scheduler *scheduler);
 
-/* True if the kernel was not asked for some milliseconds. False if the clock is virtual or fibers
- * are drawn at random. */
+/* True if the kernel was not asked for some milliseconds; always false under Gyre::Testing. */
 static inline bool gyre_slice_is_over(const struct gyre_scheduler *scheduler) {
   if (scheduler->slice.random || scheduler->loop.virtual_ns) return false;
   int64_t now_ns = gyre_timers_coarse_now();

@@ -28,8 +28,8 @@ static int is_over(st_data_t fiber, st_data_t early, st_data_t context) {
   return RTEST(rb_fiber_alive_p((VALUE)fiber)) ? ST_CONTINUE : ST_DELETE;
 }
 
-/* Keeps an early unblock. Drops those of ended fibers; the others are marked, so that no new fiber
- * gets their address. */
+/* Keeps an early unblock; drops those of ended fibers. Others stay marked: no new fiber may get
+ * their addresses. */
 static void keep_early(struct gyre_scheduler *scheduler, VALUE fiber, VALUE blocker) {
   st_foreach(scheduler->blocks.early, is_over, 0);
   if (!RTEST(rb_fiber_alive_p(fiber))) return;

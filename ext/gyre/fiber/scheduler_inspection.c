@@ -80,8 +80,8 @@ static bool is_one_of(VALUE object, VALUE classes) {
   return false;
 }
 
-/* Lists waiting and ready fibers, for Gyre::Scheduler#waits; `classes` selects waits by the class
- * of the awaited object; nil: all. Any thread may call it. */
+/* Lists waiting and ready fibers, for Gyre::Scheduler#waits; `classes` selects by the awaited
+ * object's class; nil: all. Any thread may call it. */
 static VALUE scheduler_list_waits(VALUE self, VALUE classes) {
   if (!NIL_P(classes)) Check_Type(classes, T_ARRAY);
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
@@ -107,8 +107,8 @@ static bool stays_in_gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
   return false;
 }
 
-/* Runs the block in a waiting fiber, because only the fiber itself knows some facts (Mutex#owned?).
- * The block must not wait. Returns its value, or nil if the fiber cannot be entered. Only for the
+/* Runs the block in a waiting fiber, because only the fiber knows some facts (Mutex#owned?). The
+ * block must not wait. Returns its value, or nil if the fiber cannot be entered. Only for the
  * scheduler's thread. */
 static VALUE scheduler_ask(VALUE self, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);

@@ -14,8 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Yields if the slice is over. For methods that have no hook (accept, recv;
- * lib/gyre/scheduler/pacing.rb). */
+/* Yields if the slice is over, for methods without a hook (lib/gyre/scheduler/pacing.rb). */
 static VALUE scheduler_pace(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (!scheduler->closed && gyre_clock_is_due(scheduler)) gyre_yield_if_due(scheduler);
@@ -101,8 +100,7 @@ static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second
 }
 
 /* Reads the arguments after io and buffer. pread and pwrite have (length, from) in Ruby 3.1, (from,
- * length, offset) from 3.2, and (from, offset, length) from 4.1. The last argument may be
- * missing. */
+ * length, offset) from 3.2, (from, offset, length) from 4.1. The last one may be missing. */
 static void transfer_arguments(struct transfer *transfer, int count, const VALUE *arguments, size_t size) {
   VALUE first = arguments[0], second = count > 1 ? arguments[1] : INT2FIX(0);
   if (transfer->positioned) {
@@ -259,7 +257,8 @@ static bool may_wait(const struct transfer *transfer) {
   VALUE
   frames[8]; /* of the hook, its overrides and their caller; Ruby 3.1 omits C frames */
   int lines[8];
-  int count = rb_profile_frames(0, 2, frames, lines), caller = 1; /* usually enough; each further one takes time */
+  /* Two frames are usually enough, and each further one takes time. */
+  int count = rb_profile_frames(0, 2, frames, lines), caller = 1;
   if (count == 2 && is_override(frames[1], transfer->writes)) count = rb_profile_frames(0, 8, frames, lines);
   while (caller < count && is_override(frames[caller], transfer->writes)) caller++;
   if (caller == count || !NIL_P(rb_profile_frame_path(frames[caller]))) return false;
@@ -315,8 +314,8 @@ static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes,
 }
 
 /* Reads at least `length` bytes; 0: tries once (Fiber::Scheduler#io_read). From Ruby 4.1,
- * io_read(io, buffer, offset, length) tries once to read up to `length`. Returns the count, 0 at
- * the end, or -errno. */
+ * io_read(io, buffer, offset, length) reads once, up to `length`. Returns the count, 0 at the end
+ * or -errno. */
 static VALUE scheduler_io_read(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, false, false);
 }

@@ -11,7 +11,8 @@ int64_t gyre_duration_ns(VALUE duration) {
     return (int64_t)FIX2LONG(duration) * 1000000000;
   double seconds = NUM2DBL(duration);
   if (isnan(seconds) || seconds < 0) rb_raise(rb_eArgError, "time interval must not be negative");
-  return seconds > 9e9 ? INT64_C(9000000000000000000) : (int64_t)ceil(seconds * 1e9); /* rounds up: only 0 gives 0 */
+  /* Rounds up: never earlier than requested, and only 0 gives 0. */
+  return seconds > 9e9 ? INT64_C(9000000000000000000) : (int64_t)ceil(seconds * 1e9);
 }
 
 static void time_is_over(struct gyre_timer *timer, void *context) {

@@ -236,9 +236,9 @@ static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC
 
 /* Ruby keeps an ended fiber's stack until it collects the fiber, and does not count stacks as
  * memory. Collects once as many fibers have ended as live, because a collection reads all live
- * stacks. Counting stacks by rb_gc_adjust_memory_usage would collect too often. A minor collection
- * does not free fibers that old objects refer to, so a full one follows when these may be many.
- * Both counts are atomic. */
+ * stacks; counting by rb_gc_adjust_memory_usage would collect too often. A minor collection keeps
+ * fibers that old objects refer to, so a full one follows when these may be many. Both counts are
+ * atomic. */
 static size_t ended_count; /* fibers ended since the last collection */
 static size_t left_count;  /* fibers ended between the last full collection and the last one */
 
@@ -360,8 +360,7 @@ static VALUE enter_body(VALUE argument) {
   return Qnil;
 }
 
-/* Enters the worker's fiber. Entering a new fiber may fail if there is no memory or memory map
- * left. */
+/* Enters the worker's fiber. For a new fiber there may be no memory or memory map left. */
 static void enter(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE fiber) {
   if (scheduler->pool.starting != worker) {
     gyre_enter(scheduler, fiber);

@@ -1,6 +1,5 @@
 /* Gyre::Loop on the native engine: the object, its waits and its methods (keyed_loop.h). Contract:
- * test/contracts/loop_contract.rb; the portable engine's version:
- * lib/gyre/loop/portable_keyed.rb. */
+ * test/contracts/loop_contract.rb; in Ruby: lib/gyre/loop/portable_keyed.rb. */
 #include "feature.h"
 
 #include "keyed/keyed_loop.h"

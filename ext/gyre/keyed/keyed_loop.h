@@ -1,6 +1,5 @@
-/* The keyed loop, Gyre::Loop. Each watch has a key of the program, which receives the keys in the
- * order of events. keyed_loop.c has the object, its waits and methods; keyed_watch.c has watches
- * and queue.
+/* The keyed loop, Gyre::Loop. Each watch has a key; the program receives the keys in the order of
+ * events. keyed_loop.c has the object and its methods; keyed_watch.c has watches and queue.
  *
  * In a thread that has a native scheduler, uses the scheduler's loop, and waits park their fiber.
  * Otherwise drives a loop of its own.

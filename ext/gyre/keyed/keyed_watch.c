@@ -265,7 +265,8 @@ static void on_time(struct gyre_timer *timer, void *context) {
   }
   int64_t late_ns = loop->now_ns - timer->when_ns;
   int64_t missed = late_ns > 0 ? late_ns / watch->interval_ns : 0;
-  (void)gyre_timers_arm(&loop->timers, timer, timer->when_ns + (missed + 1) * watch->interval_ns); /* cannot fail */
+  /* Cannot fail, because the timer has just left the heap. */
+  (void)gyre_timers_arm(&loop->timers, timer, timer->when_ns + (missed + 1) * watch->interval_ns);
   if (!watch->queued) fire(watch->keyed, watch);
 }
 

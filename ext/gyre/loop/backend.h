@@ -60,10 +60,9 @@ struct gyre_backend_operations {
   int (*open)(void **state);
   void (*close)(void *state);
 
-  /* Begins to report when `fd` is ready for `interest`. `previous` is the generation of the watch
-   * that this one replaces, or 0. Returns 0 or -errno; -EPERM means that `fd` is always ready. A
-   * backend that registers only in `wait` may report such a descriptor as ready for everything
-   * instead. */
+  /* Begins to report when `fd` is ready for `interest`. `previous`: generation of the replaced
+   * watch, or 0. Returns 0 or -errno; -EPERM means that `fd` is always ready. A backend that
+   * registers only in `wait` may report such an `fd` as ready for everything. */
   int (*watch)(void *state, int fd, uint32_t generation, unsigned interest, uint32_t previous);
 
   /* Ends the watch of this generation, if there is one. The kernel may learn of `watch` and

@@ -47,9 +47,8 @@ static const struct flags {
 };
 #define STEPS (sizeof(ladder) / sizeof(*ladder))
 
-/* True once two system threads have used one ring; later rings are not bound to a thread. Ruby's
- * M:N threads (those of Ractors, or all if RUBY_MN_THREADS=1) change their system thread.
- * Atomic. */
+/* Atomic; true once two system threads have used one ring: later rings are not bound to a thread.
+ * Ruby's M:N threads (of Ractors, or all if RUBY_MN_THREADS=1) change their system thread. */
 static bool threads_change;
 
 struct uring_state {
@@ -229,8 +228,7 @@ static bool translate(struct uring_state *state, const struct io_uring_cqe *comp
   uint64_t mark = completion->user_data;
   bool more = completion->flags & IORING_CQE_F_MORE;
   if (mark == WAKEUP && !more) state->wakeup_armed = false;
-  /* Ignores polls that the backend cancelled. In an unbound ring the end of a thread also cancels
-   * its polls, so cancelled polls are reported. */
+  /* Ignores the backend's own cancels. In an unbound ring a thread's end cancels polls, too. */
   if (!(mark & 1) || (completion->res == -ECANCELED && state->bound)) return false;
   event->fd = (int)((uint32_t)mark >> 1);
   event->generation = (uint32_t)(mark >> 32);

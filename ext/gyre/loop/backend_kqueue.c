@@ -2,8 +2,7 @@
  * direction. It is edge-triggered unless it has GYRE_LEVEL, and stays until the descriptor is
  * closed. Contract: backend.h.
  *
- * Reports urgent data (GYRE_PRIORITY) only where EVFILT_EXCEPT exists (macOS, OpenBSD,
- * DragonFly). */
+ * Reports urgent data (GYRE_PRIORITY) only by EVFILT_EXCEPT (macOS, OpenBSD, DragonFly). */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_KQUEUE
@@ -125,16 +124,15 @@ static void kqueue_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   apply(state->fd, changes, FILTERS);
 }
 
-/* True for errors that mean "always ready", like epoll's EPERM. They come for a device that has no
- * such filter, and for a pipe whose reader is gone (FreeBSD: EPIPE, NetBSD: EBADF). libkqueue has
- * EFAULT for all. */
+/* True for errors that mean "always ready", like epoll's EPERM: for a device that has no such
+ * filter, and for a pipe whose reader is gone (FreeBSD EPIPE, NetBSD EBADF). libkqueue has only
+ * EFAULT. */
 static bool always_ready(int error) {
   return error == -EINVAL || error == -ENODEV || error == -EOPNOTSUPP || error == -EPIPE || error == -EBADF ||
          (REMEMBERS_CLOSED && error == -EFAULT);
 }
 
-/* Deletes existing kevents first: they would keep their flags and might not report the present
- * state. */
+/* Deletes kevents first: existing ones keep their flags and may not report the present state. */
 static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct kqueue_state *state = opaque;
   if (state->forks != gyre_forks) return -EBADF;

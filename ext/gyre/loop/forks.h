@@ -1,6 +1,6 @@
-/* The number of forks that led to this process. State that holds a smaller number belongs to a
- * parent process, and a child must not touch its kernel objects. Replaces getpid(2), which is a
- * system call. No ruby.h. */
+/* Counts the forks that led to this process. State that holds a smaller number is a parent
+ * process's: a child must not touch its kernel objects. Replaces the system call getpid(2). No
+ * ruby.h. */
 #pragma once
 
 extern unsigned gyre_forks;

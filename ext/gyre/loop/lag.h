@@ -26,8 +26,7 @@ static inline void gyre_lag_add(struct gyre_lag *lag, int64_t ns) {
   if (ns > lag->longest_ns) lag->longest_ns = ns;
 }
 
-/* Returns the nanoseconds that this share (0 to 1) of the waits did not exceed; 0 if there are
- * none. */
+/* Returns the nanoseconds that this share (0 to 1) of the waits did not exceed, or 0. */
 int64_t gyre_lag_percentile(const struct gyre_lag *lag, double share);
 /* Returns the number of waits that certainly lasted at most `ns`. */
 uint64_t gyre_lag_up_to(const struct gyre_lag *lag, int64_t ns);

@@ -255,9 +255,8 @@ void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
   gyre_loop_hand_over(loop);
 }
 
-/* Registers the watches that trusted an earlier registration. If this fails, because the descriptor
- * was closed unnoticed, calls the watch: the next system call shows the error. True if it called
- * any. */
+/* Registers watches that trusted an earlier registration. If this fails, because the descriptor was
+ * closed unnoticed, calls the watch: the next call shows the error. True if it called any. */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
   while (!gyre_list_empty(&loop->unverified.watches)) {
@@ -446,8 +445,7 @@ static bool take_events(struct gyre_loop *loop, bool wait) {
   loop->now_ns = gyre_loop_now(loop);
   bool at_once = loop->now_ns - now_ns < SOON_NS;
   if (at_once) loop->in_vain = 0;
-  /* If the loop slept without polling first, an event reported at once may be older than the
-   * sleep. */
+  /* If it slept without polling first, an event reported at once may precede the sleep. */
   loop->unseen_ns = asked || !at_once ? loop->now_ns : loop->polled_ns;
   /* Nothing was reported: verifies trusted registrations, which may be wrong. */
   if (loop->answer.count == 0 && verification_is_due(loop, loop->now_ns)) (void)verify(loop);

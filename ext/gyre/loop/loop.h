@@ -166,8 +166,7 @@ void gyre_loop_hand_over(struct gyre_loop *loop);
 /* For loop.c: calls the watches of `fd` that want one of these events. False if there are none. */
 bool gyre_loop_report(struct gyre_loop *loop, int fd, unsigned ready);
 
-/* For loop.c, before new reports: calls watches left by an exception or by
- * gyre_loop_report_again. */
+/* For loop.c: calls watches left by an exception, and those of gyre_loop_report_again. */
 void gyre_loop_report_left(struct gyre_loop *loop);
 
 /* reports.c: finds descriptors that were closed unnoticed, by poll(2), and calls their watches. */

@@ -1,5 +1,4 @@
-/* Opens a loop on a backend, and lists the backends for lib/gyre/loop/backends.rb, which
- * chooses. */
+/* Opens a loop on a backend; lists backends for lib/gyre/loop/backends.rb, which chooses. */
 #include "feature.h"
 
 #include "gyre.h"

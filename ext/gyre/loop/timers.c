@@ -1,6 +1,5 @@
-/* The heap of timers (timers.h). With four children per node, the heap is half as deep as a binary
- * one, and siblings share a cache line. Entries repeat the time, so comparing them reads no
- * timer. */
+/* The heap of timers (timers.h). With four children per node it is half as deep as a binary heap,
+ * and siblings share a cache line. Entries repeat the time, so comparing them reads no timer. */
 #include "loop/timers.h"
 #include "feature.h"
 
