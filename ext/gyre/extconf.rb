@@ -3,7 +3,7 @@
 # Checks the platform's features and writes gyre_ext's Makefile, for `gem install` and
 # `rake compile`. If the extension cannot be built, writes a Makefile that does nothing, and Gyre
 # runs on its portable engine. Fails only if make is missing. Environment variables: GYRE_WERROR=1
-# makes warnings errors, GYRE_SANITIZE=address,undefined builds with these sanitizers, and
+# turns warnings into errors, GYRE_SANITIZE=address,undefined builds with these sanitizers, and
 # GYRE_KQUEUE=1 builds the kqueue backend on Linux, with libkqueue.
 
 def debian(packages) = "on Debian and Ubuntu: apt-get install #{packages}"

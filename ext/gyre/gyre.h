@@ -24,7 +24,7 @@ static inline void gyre_mark(const VALUE *objects, size_t count) {
 }
 #define GYRE_MARK(...) gyre_mark((const VALUE[]){__VA_ARGS__}, sizeof((const VALUE[]){__VA_ARGS__}) / sizeof(VALUE))
 
-/* Keeps and pins the object until the process ends. Ruby itself keeps classes with names. */
+/* Keeps the object alive and pinned until the process ends. Ruby itself keeps named classes. */
 static inline VALUE gyre_kept(VALUE object) {
   rb_gc_register_mark_object(object);
   return object;

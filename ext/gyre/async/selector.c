@@ -27,8 +27,8 @@ struct gyre_selector_wait {
 
 struct gyre_selector {
   struct gyre_loop loop;
-  VALUE loop_fiber;                   /* calls #select */
-  VALUE thread;                       /* made the selector */
+  VALUE loop_fiber;                   /* the fiber that calls #select */
+  VALUE thread;                       /* the thread that made the selector */
   VALUE *ready;                       /* ring of fibers or similar objects; nil: already entered */
   uint64_t first, end;                /* positions in `ready`, which only grow */
   size_t capacity;                    /* a power of two */
@@ -131,7 +131,8 @@ static VALUE selector_loop(VALUE self) { return selector_get(self)->loop_fiber; 
 
 static VALUE selector_backend(VALUE self) { return rb_str_new_cstr(selector_opened(self)->loop.backend->name); }
 
-/* Closes the descriptors; wakes no fibers. Raises ThreadError if another, living thread made it. */
+/* Closes the descriptors; wakes no fibers. Raises ThreadError if another thread has made the
+ * selector and still lives. */
 static VALUE selector_close(VALUE self) {
   struct gyre_selector *selector = selector_get(self);
   if (selector->closed) return Qnil;
@@ -190,7 +191,7 @@ static VALUE selector_push(VALUE self, VALUE fiber) {
 
 struct passing {
   struct gyre_selector *selector;
-  uint64_t place; /* of the suspended fiber in the queue */
+  uint64_t place; /* position of the suspended fiber in the queue */
   ID method;
   int argc;
   const VALUE *argv;
@@ -405,7 +406,7 @@ static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned
                                                                                                            : 0;
 }
 
-/* Moves at least `least` bytes; 0: tries once. Does not report an error that follows some bytes. */
+/* Moves at least `least` bytes; 0: tries once. If an error follows bytes, returns their count. */
 static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least) {
   unsigned interest = moving->writes ? GYRE_WRITABLE : GYRE_READABLE;
   size_t moved = 0;

@@ -1,5 +1,5 @@
 /* A hash table of nodes by fiber: waits that an unblock may end (scheduler_block.c), and the pool's
- * workers (workers.c). Nodes are embedded in their owners, so it allocates only the buckets. */
+ * workers (workers.c). Nodes are embedded in their owners, so only the buckets are allocated. */
 #pragma once
 
 #include <stddef.h>

@@ -54,7 +54,7 @@ static bool is_overtaken(struct gyre_scheduler *scheduler, const struct gyre_dri
 }
 
 /* Wakes overtaken drivers whose condition holds. A condition may be the program's block, which may
- * begin and end drivers, so the search starts again after each one. */
+ * begin and end drivers, so the search starts again after each condition. */
 static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   struct gyre_driving *driving;
   for (driving = scheduler->drivers.newest; driving; driving = driving->before) driving->asked = false;

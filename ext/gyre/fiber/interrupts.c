@@ -243,9 +243,9 @@ static bool is_resuming(VALUE fiber) {
   return strstr(StringValueCStr(message), "resuming") != NULL;
 }
 
-/* Handles a fiber that does not wait here. If it has resumed a waiting fiber, Fiber#raise raises
- * there (Ruby 3.3 and later). If the program has suspended it, holds the exception until its next
- * wait: Fiber#raise would continue the fiber from the driver. */
+/* Handles a fiber that is not parked. If it has resumed a waiting fiber, Fiber#raise raises there
+ * (Ruby 3.3 and later). If the program has suspended it, holds the exception until its next wait:
+ * Fiber#raise would continue the fiber from the driver. */
 static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
   VALUE pair[] = {interrupt->fiber, interrupt->exception};
   move(&scheduler->interrupts.held, interrupt);

@@ -40,8 +40,8 @@ int gyre_ready_now(int fd, unsigned events) {
 /* Files and block devices, which epoll cannot watch, have a position. */
 static int is_file(int fd) { return lseek(fd, 0, SEEK_CUR) >= 0; }
 
-/* For files that do not support RWF_NOWAIT: network file systems may wait long, those in memory
- * not. */
+/* For files that do not support RWF_NOWAIT: a network file system may wait long, one in memory
+ * never does. */
 static ssize_t unasked_file(int fd) {
 #if defined(GYRE_HAVE_PREADV2_NOWAIT) && defined(GYRE_HAVE_LINUX_MAGIC)
   static const unsigned long in_memory[] = {TMPFS_MAGIC,         RAMFS_MAGIC,   PROC_SUPER_MAGIC, SYSFS_MAGIC,

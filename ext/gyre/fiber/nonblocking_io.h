@@ -33,5 +33,6 @@ int gyre_socket_type(int fd);
 /* Reads into `bytes`, or writes them. */
 ssize_t gyre_nonblocking_move(int fd, void *bytes, size_t length, bool writes, enum gyre_io_kind kind);
 
-/* Reads at an offset from memory. If it cannot, returns GYRE_IO_FILE or GYRE_IO_FILE_WAITS. */
+/* Reads at an offset if the bytes are in memory. Otherwise returns GYRE_IO_FILE or
+ * GYRE_IO_FILE_WAITS. */
 ssize_t gyre_nonblocking_pread(int fd, void *bytes, size_t length, off_t from);

@@ -1,4 +1,4 @@
-/* Reads and writes files without the GVL, and accesses IO::Buffer. Called by scheduler_io.c and
+/* Reads and writes files without the GVL; accesses IO::Buffer. For scheduler_io.c and
  * selector.c. */
 #include "fiber/ruby_io.h"
 

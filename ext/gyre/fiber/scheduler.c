@@ -247,8 +247,7 @@ static VALUE scheduler_backend(VALUE self) {
   return scheduler->loop.backend ? rb_str_new_cstr(scheduler->loop.backend->name) : Qnil;
 }
 
-/* In a forked child, continues only the forking fiber, on a new loop. Never touches the parent's
- * loop. */
+/* In a forked child, continues the forking fiber on a new loop. Never touches the parent's loop. */
 static VALUE scheduler_process_fork(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qnil;
@@ -281,7 +280,7 @@ static VALUE scheduler_process_move(VALUE self) {
 
 /* Gyre::Testing: a clock that jumps from timer to timer, and a seeded order of ready fibers. */
 
-/* From now on the clock only jumps. The seed decides the order of ready fibers; nil keeps it. */
+/* The clock only jumps from now on. A seed shuffles ready fibers; nil keeps their order. */
 static VALUE scheduler_simulate(VALUE self, VALUE seed) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   if (!NIL_P(seed)) {

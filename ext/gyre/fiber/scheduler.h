@@ -28,10 +28,10 @@ struct gyre_parked {
   VALUE fiber;
   VALUE entered;                    /* entered last before the wait: `fiber`, or its resumer */
   struct gyre_worker *worker;       /* worker of `entered`, or NULL */
-  struct gyre_parked *outer;        /* the worker's wait in which a signal handler now waits */
+  struct gyre_parked *outer;        /* the worker's wait during which a signal handler waits */
   struct gyre_interrupt *interrupt; /* raised when the fiber continues */
   bool foreign;                     /* not a pooled fiber */
-  bool first;                       /* goes first: has just started another fiber */
+  bool first;                       /* goes first: it has started a fiber or is interrupted */
   VALUE blocker;                    /* the awaited object; Qundef if not in a struct gyre_wait */
   enum gyre_parked_state state;
 };
@@ -53,7 +53,7 @@ struct gyre_worker {
  * of the overtaken ones. */
 struct gyre_driving {
   struct gyre_driving *before;
-  struct gyre_parked parked; /* RUNNING while it is the newest */
+  struct gyre_parked parked; /* RUNNING while this is the newest driver */
   bool (*done)(struct gyre_scheduler *, struct gyre_driving *);
   void *context;
   bool asked;   /* `done` was called in this turn */
@@ -72,8 +72,8 @@ struct gyre_interrupt {
   VALUE id;                   /* of a fiber that may be collected (gyre_live_fiber), or nil */
   struct gyre_parked *parked; /* the wait that raises it */
   struct gyre_timer retry;
-  struct gyre_interrupt **owner;  /* the sender's pointer to this; NULL at the end */
-  struct gyre_interrupt **raiser; /* such a pointer of the driver's, during Fiber#raise */
+  struct gyre_interrupt **owner;  /* the sender's pointer to this; NULL when this has ended */
+  struct gyre_interrupt **raiser; /* the driver's pointer to this, during Fiber#raise */
 };
 
 struct gyre_waits {
@@ -249,7 +249,7 @@ void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
 /* Has the driver run `post` in its next turn. Ignores a pending post. Any thread with the GVL may
  * call it. */
 void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post);
-/* Does the same, but only in the loop's thread, as it wakes no loop. */
+/* Does the same in the loop's thread, where the loop need not be woken. */
 static inline void gyre_post_here(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   if (gyre_list_empty(&post->node)) gyre_list_append(&scheduler->posts, &post->node);
 }
@@ -269,7 +269,7 @@ static inline bool gyre_slice_is_over(const struct gyre_scheduler *scheduler) {
   return now_ns != scheduler->slice.began_ns && now_ns > scheduler->loop.now_ns;
 }
 
-/* If the slice is over, asks the kernel and lets other fibers run. For calls that may never wait.
+/* If the slice is over, asks the kernel and lets other fibers run. For calls that might never wait.
  * May raise. */
 void gyre_yield_if_due(struct gyre_scheduler *scheduler);
 
@@ -298,7 +298,7 @@ VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id);
 
 bool gyre_fiber_is_working(struct gyre_scheduler *scheduler, VALUE fiber);
 
-/* True if the blocker is a mutex. */
+/* True for a Mutex and for Ruby's internal mutexes. */
 bool gyre_is_mutex(VALUE blocker);
 
 /* Frees idle workers; no jobs may follow. */
@@ -329,7 +329,7 @@ struct gyre_wait {
   struct gyre_watch watch;
   unsigned ready; /* events reported by `watch`; 0 after a timeout */
   bool timed_out;
-  bool unblocked; /* beats timed_out: the fiber keeps the gift */
+  bool unblocked; /* wins over timed_out: the fiber keeps the gift */
   /* For a wait for several descriptors: true if one of them is closed. Otherwise NULL. */
   bool (*is_broken)(struct gyre_wait *wait);
 };

@@ -10,8 +10,8 @@ static VALUE sleeping; /* :sleep */
  *
  * Another thread may unblock a fiber just before the fiber calls `block`. Such an early unblock
  * ends the fiber's next block if the blocker is the same. Otherwise it may be a late unblock, for a
- * wait that has ended by itself. The table keeps the blocker's address, and a bit if the unblock
- * ends a sleep. */
+ * wait that has ended by itself. The table keeps the blocker's address, and a bit if it ends a
+ * sleep. */
 
 #define EARLY_SIGNAL ((st_data_t)1)
 #define EARLY_ANY (~(st_data_t)1) /* there were several, for different blockers */
@@ -28,8 +28,8 @@ static int is_over(st_data_t fiber, st_data_t early, st_data_t context) {
   return RTEST(rb_fiber_alive_p((VALUE)fiber)) ? ST_CONTINUE : ST_DELETE;
 }
 
-/* Keeps an early unblock; drops those of ended fibers. Others stay marked: no new fiber may get
- * their addresses. */
+/* Keeps an early unblock; drops those of ended fibers. The other fibers are marked, so that no new
+ * fiber gets their address. */
 static void keep_early(struct gyre_scheduler *scheduler, VALUE fiber, VALUE blocker) {
   st_foreach(scheduler->blocks.early, is_over, 0);
   if (!RTEST(rb_fiber_alive_p(fiber))) return;
@@ -122,12 +122,11 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocks.table, fiber);
   struct gyre_wait *wait = node ? GYRE_CONTAINER(node, struct gyre_wait, blocked_node) : NULL;
   if (wait && wait->unblocked) {
-    /* The fiber already has a gift but was still in the blocker's list: another waiter gets this
-     * one. */
+    /* The fiber has a gift, but was still in the blocker's list: another waiter gets this one. */
     (void)gyre_hand_on(scheduler, wait);
   } else if (wait && ends(wait, blocker)) {
-    /* An exception is pending: another waiter gets the gift. If there is none, the exception moves
-     * to the fiber's next wait. */
+    /* An exception is pending: another waiter gets the gift. If there is no other waiter, the
+     * exception moves to the fiber's next wait. */
     if (wait->parked.interrupt && gyre_hand_on(scheduler, wait)) return Qtrue;
     if (wait->parked.interrupt) gyre_interrupt_return(scheduler, &wait->parked);
     wait->unblocked = true;
@@ -138,8 +137,8 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   return Qtrue;
 }
 
-/* Sleeps (Fiber::Scheduler#kernel_sleep), for Kernel#sleep and Mutex#sleep. With 0 seconds, lets
- * all ready fibers run first. If no duration is given, sleeps until an unblock. */
+/* Sleeps (Fiber::Scheduler#kernel_sleep), for Kernel#sleep and Mutex#sleep. A sleep of 0 seconds
+ * lets all ready fibers run first. If no duration is given, sleeps until an unblock. */
 static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE duration;
@@ -172,7 +171,7 @@ void gyre_block_init(struct gyre_scheduler *scheduler) {
   scheduler->blocks.signals = st_init_numtable();
 }
 
-/* Need not mark `signals`: its fibers wait, and leave the table when the wait ends. */
+/* Does not mark `signals`: its fibers wait, and leave the table when the wait ends. */
 void gyre_block_mark(struct gyre_scheduler *scheduler) {
   if (scheduler->blocks.early) rb_mark_set(scheduler->blocks.early);
 }

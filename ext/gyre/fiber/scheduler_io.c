@@ -226,8 +226,7 @@ static int transfer_wait(struct transfer *transfer, unsigned interest) {
   return transfer_open(transfer) < transfer->offset + transfer->most ? -EFAULT : 0;
 }
 
-/* Updates the descriptor's entry. Looks it up again, because a signal handler may have moved the
- * table. */
+/* Updates the descriptor's entry. Looks it up again: a signal handler may have moved the table. */
 static void transfer_learn(struct transfer *transfer, unsigned interest, size_t length, ssize_t count, bool waited) {
   struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
   if (!held || (count <= 0 && count != -EAGAIN)) return;
@@ -314,8 +313,8 @@ static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes,
 }
 
 /* Reads at least `length` bytes; 0: tries once (Fiber::Scheduler#io_read). From Ruby 4.1,
- * io_read(io, buffer, offset, length) reads once, up to `length`. Returns the count, 0 at the end
- * or -errno. */
+ * io_read(io, buffer, offset, length) reads once, up to `length`. Returns a count, 0 at the end,
+ * -errno. */
 static VALUE scheduler_io_read(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, false, false);
 }

@@ -63,8 +63,8 @@ static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
 }
 
 /* Makes orphans among this process's descendants its children (prctl(2), PR_SET_CHILD_SUBREAPER).
- * Exec keeps the setting; forked children do not inherit it. Returns false if the system does not
- * support it. */
+ * Exec keeps the setting; forked children do not inherit it. Returns false if that is
+ * unsupported. */
 static VALUE orphans_adopt(VALUE self) {
 #ifdef GYRE_HAVE_SUBREAPER
   return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 ? Qtrue : Qfalse;

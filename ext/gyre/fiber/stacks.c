@@ -36,8 +36,8 @@ static int ascending(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* Sets the next mapping's bounds; false at the end. *end is 0 if it is not readable and
- * writable. */
+/* Sets the next mapping's bounds; false at the end of the file. *end is 0 if the mapping is not
+ * readable and writable. */
 static bool next_mapping(FILE *maps, uintptr_t *start, uintptr_t *end) {
   char line[128], access[5];
   if (!fgets(line, sizeof(line), maps)) return false;

@@ -2,8 +2,7 @@
  * job is a C function, and its exceptions are handled here. Nothing of a job (fiber-locals,
  * storage, unblocks, interrupts) reaches the fiber's next job.
  *
- * A fiber of Fiber.schedule ends with its job: the program has the Fiber, which must not run other
- * jobs. */
+ * A fiber of Fiber.schedule ends with its job, because the program has the Fiber object. */
 #include "fiber/fibers.h"
 #include "fiber/stacks.h"
 #include "loop/forks.h"
@@ -14,7 +13,7 @@
 #define IDLE_KEPT 16               /* idle workers that are never freed */
 #define TRIM_NS INT64_C(500000000) /* idle time after which further workers are freed */
 #define ENDED_LIMIT 4096           /* minimum ended fibers before a collection frees their stacks */
-#define STACKS_LIMIT 24000         /* fibers at a full collection; a process fits some 30,000 */
+#define STACKS_LIMIT 24000         /* stacks before a full collection; 30,000 fit in a process */
 
 static VALUE pooled_options, minor_options, fiber_class;
 static VALUE blocking_key, storage_key;
@@ -100,7 +99,7 @@ static void trim(struct gyre_timer *timer, void *context) {
   }
   scheduler->pool.idle_least = scheduler->pool.idle_count;
   timer->fire = trim;
-  if (scheduler->pool.idle_count > IDLE_KEPT) /* all stay if the timer cannot be armed */
+  if (scheduler->pool.idle_count > IDLE_KEPT) /* if the timer cannot be armed, all workers stay */
     (void)gyre_timers_arm(&scheduler->loop.timers, timer, gyre_loop_now(&scheduler->loop) + TRIM_NS);
 }
 
@@ -237,7 +236,7 @@ static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC
 /* Ruby keeps an ended fiber's stack until it collects the fiber, and does not count stacks as
  * memory. Collects once as many fibers have ended as live, because a collection reads all live
  * stacks; counting by rb_gc_adjust_memory_usage would collect too often. A minor collection keeps
- * fibers that old objects refer to, so a full one follows when these may be many. Both counts are
+ * fibers that old objects refer to, so a full one follows when these may be many. Counts are
  * atomic. */
 static size_t ended_count; /* fibers ended since the last collection */
 static size_t left_count;  /* fibers ended between the last full collection and the last one */

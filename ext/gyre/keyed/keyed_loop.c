@@ -416,7 +416,7 @@ static VALUE keyed_watch_timer(int argc, VALUE *argv, VALUE self) {
 
 /* For watch_process, watch_file, watch_signal. A helper has four methods. `io` returns the IO to
  * watch, or nil. `interval` returns the seconds between events, or nil. `event` is called when an
- * event is taken; true delivers the event. `cancel` is called when the watch ends. */
+ * event is taken, and returns true to deliver it. `cancel` is called when the watch ends. */
 static VALUE keyed_watch_helper(VALUE self, VALUE key, VALUE helper, VALUE oneshot) {
   struct gyre_keyed *keyed = keyed_get(self);
   VALUE io = rb_funcall(helper, rb_intern("io"), 0);

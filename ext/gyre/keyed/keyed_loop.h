@@ -1,7 +1,7 @@
 /* The keyed loop, Gyre::Loop. Each watch has a key; the program receives the keys in the order of
  * events. keyed_loop.c has the object and its methods; keyed_watch.c has watches and queue.
  *
- * In a thread that has a native scheduler, uses the scheduler's loop, and waits park their fiber.
+ * In a thread that has a native scheduler, uses the scheduler's loop, and a wait parks its fiber.
  * Otherwise drives a loop of its own.
  *
  *     watch ──► active ──(one-shot fires)──► resting ──(watched again in the same turn)──► active
@@ -11,8 +11,7 @@
  *               paused ──(its event was taken)──► active
  *
  * A resting watch has freed its key, but stays registered until the next wait, or until the kernel
- * was asked twice while events were queued. So a server that watches a connection again makes no
- * system call. */
+ * was asked twice while events were queued. So watching a connection again makes no system call. */
 #pragma once
 
 #include "fiber/scheduler.h"
@@ -101,12 +100,12 @@ void gyre_keyed_watches_mark(struct gyre_keyed *keyed);
 void gyre_keyed_watches_free(struct gyre_keyed *keyed);
 /* Returns a released watch to the pool. Its event must not be queued. */
 void gyre_keyed_recycle(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);
-/* Take all watches off the loop, and put them on the loop. */
+/* Take all watches off `loop`; put them on `loop`. */
 void gyre_keyed_detach(struct gyre_keyed *keyed);
 void gyre_keyed_attach(struct gyre_keyed *keyed);
 void gyre_keyed_clear(struct gyre_keyed *keyed);
-/* Prepares to ask the kernel. `waits` tells that the queue is empty: all resting watches end.
- * Raises IOError if a watched IO was closed. May call helpers and keys' methods. */
+/* Prepares to ask the kernel. If `waits` (the queue is empty), ends all resting watches, otherwise
+ * only overdue ones. Raises IOError if a watched IO was closed. May call helpers and keys. */
 void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits);
 /* Queues events of descriptors that are always ready, such as regular files. */
 void gyre_keyed_queue_always(struct gyre_keyed *keyed);

@@ -17,7 +17,7 @@
 
 #define WAKEUP UINT64_MAX /* marks the wake-up's descriptor; differs from all watches' values */
 /* Maximum events per call. The kernel touches each reported socket, and 32 fit into the CPU's
- * caches: 7 % faster than 256 with 1,024 busy connections. */
+ * caches: with 1,024 busy connections, 32 are 7 % faster than 256. */
 #define EVENTS_LIMIT 32
 
 struct epoll_state {

@@ -228,7 +228,8 @@ static bool translate(struct uring_state *state, const struct io_uring_cqe *comp
   uint64_t mark = completion->user_data;
   bool more = completion->flags & IORING_CQE_F_MORE;
   if (mark == WAKEUP && !more) state->wakeup_armed = false;
-  /* Ignores the backend's own cancels. In an unbound ring a thread's end cancels polls, too. */
+  /* Ignores polls that the backend cancelled. In an unbound ring, the end of a thread also cancels
+   * its polls, and the loop must get these. */
   if (!(mark & 1) || (completion->res == -ECANCELED && state->bound)) return false;
   event->fd = (int)((uint32_t)mark >> 1);
   event->generation = (uint32_t)(mark >> 32);

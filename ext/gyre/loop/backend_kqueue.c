@@ -124,9 +124,8 @@ static void kqueue_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   apply(state->fd, changes, FILTERS);
 }
 
-/* True for errors that mean "always ready", like epoll's EPERM: for a device that has no such
- * filter, and for a pipe whose reader is gone (FreeBSD EPIPE, NetBSD EBADF). libkqueue has only
- * EFAULT. */
+/* True for errors that mean "always ready", like epoll's EPERM: for a device without the filter,
+ * and for a pipe whose reader is gone (FreeBSD EPIPE, NetBSD EBADF). libkqueue has only EFAULT. */
 static bool always_ready(int error) {
   return error == -EINVAL || error == -ENODEV || error == -EOPNOTSUPP || error == -EPIPE || error == -EBADF ||
          (REMEMBERS_CLOSED && error == -EFAULT);
@@ -149,7 +148,8 @@ static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsig
       change(&changes[count++], fd, i, EV_ADD | (interest & GYRE_LEVEL ? 0 : EV_CLEAR), generation);
   }
   int error = count ? apply(state->fd, changes, count) : 0;
-  if (error < 0) kqueue_backend_unwatch(state, fd, generation); /* also a registered direction */
+  /* One of two directions may have been registered. */
+  if (error < 0) kqueue_backend_unwatch(state, fd, generation);
   return always_ready(error) ? -EPERM : error;
 }
 

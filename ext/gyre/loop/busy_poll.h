@@ -9,7 +9,7 @@
 #define GYRE_BUSY_POLL_NS INT64_C(50000)
 #define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* failures in a row that make 1,024 sleeps skip it */
 
-/* All zero at first. */
+/* Must be zero at first. */
 struct gyre_busy_poll {
   unsigned in_vain;  /* failures in a row */
   unsigned left_out; /* sleeps that still skip the polling */

@@ -1,4 +1,4 @@
-/* Work for a turn's end (deferred.h). The scheduler runs it; the loop does not sleep while work is
+/* Work for a turn's end (deferred.h). The scheduler runs it; the loop never sleeps while it is
  * pending. */
 #include "loop/loop.h"
 

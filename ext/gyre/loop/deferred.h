@@ -26,7 +26,8 @@ static inline bool gyre_deferred_waits(const struct gyre_deferred *deferred) {
   return !gyre_list_empty(&deferred->node);
 }
 
-/* Runs the work at the end of this turn, or of the next if that has begun. Ignores pending work. */
+/* Has the work run at the end of this turn, or of the next turn if this end has begun. Ignores
+ * pending work. */
 void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred);
 
 /* Ignores work that is not pending. */

@@ -1,6 +1,5 @@
 /* Counts the forks that led to this process. State that holds a smaller number is a parent
- * process's: a child must not touch its kernel objects. Replaces the system call getpid(2). No
- * ruby.h. */
+ * process's: a child must not touch its kernel objects. Saves a system call (getpid). No ruby.h. */
 #pragma once
 
 extern unsigned gyre_forks;

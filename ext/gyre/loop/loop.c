@@ -56,7 +56,7 @@ static void register_all_later(struct gyre_loop *loop) {
   }
 }
 
-/* Reopens the backend. If this fails, as no descriptor is free, keeps the old state. */
+/* Reopens the backend. If no descriptor is free, keeps the old state and returns -errno. */
 static int replace(struct gyre_loop *loop) {
   void *fresh = NULL;
   int error = loop->backend->open(&fresh);
@@ -124,7 +124,7 @@ static void next_generation(struct gyre_descriptor *descriptor) {
 }
 
 /* Registers `interest` and the watches' interests. Keeps events that earlier watches wanted, so
- * that later ones need no system call, unless GYRE_LEVEL would report these events endlessly. */
+ * that later watches need no system call, unless GYRE_LEVEL would report these events endlessly. */
 static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
   if (!loop->backend_state) return -EBADF;
   interest |= wanted(descriptor);
@@ -197,8 +197,7 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch) {
   gyre_list_remove(&watch->unverified);
   int fd = watch->fd;
   watch->fd = -1;
-  /* A backend that keeps the file open must release it. Otherwise the peer would not see the
-   * close. */
+  /* A backend that keeps the file open must release it: else the peer would not see the close. */
   if (!(loop->backend->capabilities & GYRE_BACKEND_EDGE) && fd < loop->descriptor_capacity &&
       loop->descriptors[fd].registered && !loop->descriptors[fd].first) {
     gyre_loop_forget(loop, fd);
@@ -347,7 +346,7 @@ static int poll_busily(struct gyre_loop *loop, struct gyre_busy_poll *expected) 
 
 static void *wait_without_gvl(void *opaque) {
   struct gyre_loop *loop = opaque;
-  if (!loop->backend_state) return NULL; /* closed by a signal handler meanwhile */
+  if (!loop->backend_state) return NULL; /* a signal handler has closed the loop */
   int64_t next = gyre_timers_next(&loop->timers), timeout_ns = -1;
   if (next >= 0) {
     timeout_ns = next - gyre_loop_now(loop);

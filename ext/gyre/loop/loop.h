@@ -41,7 +41,7 @@ struct gyre_descriptor {
 
 struct gyre_loop_statistics {
   uint64_t turns, waits, events;
-  uint64_t wakeups; /* wakes by threads, signals and ready fibers */
+  uint64_t wakeups; /* wake-ups by threads, signals and ready fibers */
 };
 
 struct gyre_loop {
@@ -59,7 +59,7 @@ struct gyre_loop {
   int watched_count; /* descriptors that have watches */
   struct {
     struct gyre_list watches; /* watches that trust an earlier registration */
-    int64_t since_ns;         /* start of the oldest; 0: verify before the next wait */
+    int64_t since_ns;         /* start of the oldest watch; 0: verify before the next wait */
   } unverified;
   unsigned in_vain; /* empty polls in a row, each before a sleep */
 
@@ -134,7 +134,7 @@ static inline struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int
 static inline bool gyre_loop_is_drained(const struct gyre_loop *loop, const struct gyre_descriptor *held,
                                         unsigned interest) {
   if ((held->drained & interest) != interest) return false;
-  /* If the backend is not GYRE_BACKEND_EDGE, a new watch reports the present state. */
+  /* If the backend lacks GYRE_BACKEND_EDGE, a new watch reports the present state. */
   return (held->registered & interest) == interest || !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
 }
 

@@ -1,8 +1,8 @@
-/* Ends waits for an IO when it is closed or reopened. The kernel drops the watch silently, and the
- * number may be reused at once. Ruby before 4.0 tells no scheduler; later versions tell the closing
- * thread's scheduler and fibers that read or write. So the first loop wraps IO#close and IO#reopen,
- * for waits in all threads. Closes made in C (IO#close_write of a pipe) are found by the sweeps of
- * wait.c and keyed_watch.c. */
+/* Ends waits for an IO when the IO is closed or reopened. The kernel drops the watch silently, and
+ * the number may be reused at once. Ruby before 4.0 tells no scheduler; later versions tell the
+ * closing thread's scheduler and fibers that read or write. So the first loop wraps IO#close and
+ * IO#reopen, for waits in all threads. Closes made in C (IO#close_write of a pipe) are found by the
+ * sweeps of wait.c and keyed_watch.c. */
 #include "feature.h"
 
 #include "gyre.h"

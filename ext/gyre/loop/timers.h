@@ -1,4 +1,4 @@
-/* Timers, embedded in their owners. Allocates only the array of a 4-ary heap, which doubles. */
+/* Timers in a 4-ary heap. Their owners embed them, so only the heap's array is allocated. */
 #pragma once
 
 #include <stdbool.h>
@@ -32,7 +32,7 @@ int64_t gyre_timers_now(void);
 /* Monotonic time from a cheap clock that ticks every few milliseconds, if the system has one. */
 int64_t gyre_timers_coarse_now(void);
 
-/* Arms or moves the timer. Returns 0; or -ENOMEM, and the timer is unchanged. */
+/* Arms or moves the timer. Returns 0. If memory is short, returns -ENOMEM and changes nothing. */
 int gyre_timers_arm(struct gyre_timers *timers, struct gyre_timer *timer, int64_t when_ns);
 
 /* Disarms the timer, if it is armed. */

@@ -1,5 +1,4 @@
-/* An eventfd or pipe for backends: a thread or signal handler ends another thread's wait with
- * it. */
+/* An eventfd or pipe for backends: lets a thread or signal handler end another thread's wait. */
 #pragma once
 
 struct gyre_wakeup {
