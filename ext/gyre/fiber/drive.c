@@ -109,7 +109,8 @@ static VALUE drive_body(VALUE argument) {
   struct gyre_driving *driving = (struct gyre_driving *)argument;
   struct gyre_scheduler *scheduler = driving->parked.scheduler;
   while (!driving->done(scheduler, driving)) {
-    /* A forked child has forgotten its drivers. The forking fiber has ended: this one drives. */
+    /* A forked child has forgotten its drivers. The forking fiber has ended, so this driver becomes
+     * the newest one. */
     if (!scheduler->drivers.newest) set_driving(scheduler, driving);
     if (scheduler->drivers.newest == driving) {
       turn(scheduler, driving);

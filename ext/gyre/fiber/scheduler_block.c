@@ -10,8 +10,8 @@ static VALUE sleeping; /* :sleep */
  *
  * Another thread may unblock a fiber just before the fiber calls `block`. Such an early unblock
  * ends the fiber's next block if the blocker is the same. Otherwise it may be a late unblock, for a
- * wait that has ended by itself. The table keeps the blocker's address, and a bit if it ends a
- * sleep. */
+ * wait that has ended by itself. The table keeps the blocker's address, and a bit that tells
+ * whether the unblock ends a sleep. */
 
 #define EARLY_SIGNAL ((st_data_t)1)
 #define EARLY_ANY (~(st_data_t)1) /* there were several, for different blockers */

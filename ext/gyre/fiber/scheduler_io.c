@@ -313,8 +313,8 @@ static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes,
 }
 
 /* Reads at least `length` bytes; 0: tries once (Fiber::Scheduler#io_read). From Ruby 4.1,
- * io_read(io, buffer, offset, length) reads once, up to `length`. Returns a count, 0 at the end,
- * -errno. */
+ * io_read(io, buffer, offset, length) reads once, up to `length`. Returns the count, 0 at the end,
+ * or -errno. */
 static VALUE scheduler_io_read(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, false, false);
 }

@@ -2,7 +2,8 @@
  * job is a C function, and its exceptions are handled here. Nothing of a job (fiber-locals,
  * storage, unblocks, interrupts) reaches the fiber's next job.
  *
- * A fiber of Fiber.schedule ends with its job, because the program has the Fiber object. */
+ * A fiber of Fiber.schedule ends with its job, because the program has the Fiber object, which must
+ * not run another job. */
 #include "fiber/fibers.h"
 #include "fiber/stacks.h"
 #include "loop/forks.h"

@@ -11,7 +11,7 @@
  *               paused ──(its event was taken)──► active
  *
  * A resting watch has freed its key, but stays registered until the next wait, or until the kernel
- * was asked twice while events were queued. So watching a connection again makes no system call. */
+ * was asked twice while events were queued. So watching a connection again needs no system call. */
 #pragma once
 
 #include "fiber/scheduler.h"
@@ -105,7 +105,8 @@ void gyre_keyed_detach(struct gyre_keyed *keyed);
 void gyre_keyed_attach(struct gyre_keyed *keyed);
 void gyre_keyed_clear(struct gyre_keyed *keyed);
 /* Prepares to ask the kernel. If `waits` (the queue is empty), ends all resting watches, otherwise
- * only overdue ones. Raises IOError if a watched IO was closed. May call helpers and keys. */
+ * only overdue ones. Raises IOError if a watched IO was closed. May call helpers and keys'
+ * methods. */
 void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits);
 /* Queues events of descriptors that are always ready, such as regular files. */
 void gyre_keyed_queue_always(struct gyre_keyed *keyed);

@@ -40,7 +40,7 @@
 /* Only reported: the watch has ended. */
 #define GYRE_ENDED 64u
 
-/* A report. `generation` was passed to `watch`; reports with older numbers are ignored. */
+/* A report. `generation` was passed to `watch`; reports with an older one are ignored. */
 struct gyre_event {
   int fd;
   uint32_t generation;

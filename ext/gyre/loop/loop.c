@@ -197,7 +197,8 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch) {
   gyre_list_remove(&watch->unverified);
   int fd = watch->fd;
   watch->fd = -1;
-  /* A backend that keeps the file open must release it: else the peer would not see the close. */
+  /* A backend that keeps the file open must release it. Otherwise the peer would not see the
+   * close. */
   if (!(loop->backend->capabilities & GYRE_BACKEND_EDGE) && fd < loop->descriptor_capacity &&
       loop->descriptors[fd].registered && !loop->descriptors[fd].first) {
     gyre_loop_forget(loop, fd);
