@@ -119,7 +119,7 @@ $srcs = Dir[File.join($srcdir, "**", "*.c")].sort.map { |path| path.sub($srcdir,
 objects = $srcs.to_h { |source| ["#{source.delete_prefix("$(srcdir)/").delete_suffix(".c").tr("/", "-")}.#{$OBJEXT}", source] }
 $objs = objects.keys
 create_makefile("gyre/gyre_ext")
-# mkmf knows only headers beside this file, and has no rules for sources in folders.
+# mkmf knows only headers in this folder, and has no rules for sources in other folders.
 headers = Dir[File.join($srcdir, "**", "*.h")].sort
 rules = objects.map { |object, source| "#{object}: #{source}\n\t$(ECHO) compiling #{source}\n\t$(Q) #{COMPILE_C.sub("$<", source)}\n" }
 File.write("Makefile", "\n$(OBJS): #{headers.join(" ")}\n\n#{rules.join("\n")}", mode: "a")

@@ -307,7 +307,7 @@ void gyre_workers_close(struct gyre_scheduler *scheduler);
 /* True if the current fiber is pooled, and so lives until its job ends. */
 bool gyre_fiber_is_pooled(struct gyre_scheduler *scheduler);
 
-/* Returns the wait of the fiber, or of one that it has resumed; NULL if neither waits. */
+/* Returns the wait of the fiber, or of a fiber that it has resumed; NULL if neither waits. */
 struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber);
 
 void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt);
