@@ -336,7 +336,8 @@ struct gyre_wait {
 
 /* `blocker` is the awaited object. */
 void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait, VALUE blocker);
-/* Sets the timeout; negative: none. If memory is short, ends the wait and raises NoMemoryError. */
+/* Sets a timeout, unless it is negative. If memory is short, ends the wait and raises
+ * NoMemoryError. */
 void gyre_wait_arm(struct gyre_wait *wait, int64_t timeout_ns);
 /* Parks until the timer or a watch wakes the fiber. May be repeated; gyre_wait_end must follow
  * (rb_ensure). */

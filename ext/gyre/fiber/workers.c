@@ -236,7 +236,7 @@ static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC
 
 /* Ruby keeps an ended fiber's stack until it collects the fiber, and does not count stacks as
  * memory. Collects once as many fibers have ended as live, because a collection reads all live
- * stacks; counting by rb_gc_adjust_memory_usage would collect too often. A minor collection keeps
+ * stacks. Counting by rb_gc_adjust_memory_usage would collect too often. A minor collection keeps
  * fibers that old objects refer to, so a full one follows when these may be many. Counts are
  * atomic. */
 static size_t ended_count; /* fibers ended since the last collection */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define GYRE_BUSY_POLL_NS INT64_C(50000)
-#define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* failures in a row that make 1,024 sleeps skip it */
+#define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* then 1,024 sleeps skip the polling */
 
 /* Must be zero at first. */
 struct gyre_busy_poll {
