@@ -15,10 +15,10 @@
 #define ACCEPT_BUDGET 256
 #define QUEUE_LENGTH 4096 /* backlog: Gyre::Endpoint::BACKLOG */
 #define PAUSE_NS INT64_C(1000000000)
-#define TURN_NS INT64_C(2000000) /* longest pause of a process with many connections */
-#define TURN_CONNECTIONS 64      /* connections for half of the longest pause */
+#define TURN_NS INT64_C(2000000) /* longest pause before a turn */
+#define TURN_CONNECTIONS 64      /* open connections at which the pause is TURN_NS / 2 */
 #define TURNS_OF_ONE 8
-#define PATIENCE_NS INT64_C(20000000) /* time for a process with far fewer to wake up on a busy machine */
+#define PATIENCE_NS INT64_C(20000000) /* pause while a process with far fewer wakes up */
 
 static int accept_one(int fd, struct sockaddr_storage *peer) {
   socklen_t length = sizeof(*peer);
@@ -49,8 +49,8 @@ static void resume_accepting(struct gyre_timer *timer, void *context) {
   }
 }
 
-/* True if a connection has gone before its accept (accept(2), "Error handling"), as in
- * Gyre::Listener::GONE. */
+/* True if the connection was lost before accept (accept(2), "Error handling"). Gyre::Listener::GONE
+ * lists the same errors. */
 static bool has_gone(int error) {
   static const int errors[] = {EINTR,     ECONNABORTED, ECONNRESET,  ENETDOWN,   EPROTO, ENOPROTOOPT,
                                EHOSTDOWN, EHOSTUNREACH, ENETUNREACH, EOPNOTSUPP, EPERM,  ETIMEDOUT};
@@ -60,7 +60,7 @@ static bool has_gone(int error) {
   return false;
 }
 
-/* Nothing else helps without descriptors or memory. */
+/* Stops accepting for a second, because descriptors or memory are short. */
 static void pause_accepting(struct gyre_acceptor *acceptor, int error) {
   struct gyre_loop *loop = acceptor->loop;
   for (uint32_t i = 0; i < acceptor->listener_count; i++) gyre_loop_unwatch(loop, &acceptor->listeners[i].watch);
@@ -68,7 +68,7 @@ static void pause_accepting(struct gyre_acceptor *acceptor, int error) {
   acceptor->operations->paused(acceptor, error);
 }
 
-/* Does not rely on the mode, which other processes may change. */
+/* Sets O_NONBLOCK again, because another process with the same socket may have cleared it. */
 static void do_not_block(int fd) {
   int flags = fcntl(fd, F_GETFL);
   if (flags >= 0 && !(flags & O_NONBLOCK)) fcntl(fd, F_SETFL, flags | O_NONBLOCK);
@@ -80,7 +80,7 @@ static bool accept_next(struct gyre_acceptor_listener *listener) {
   struct sockaddr_storage peer;
   int fd = accept_one(listener->fd, &peer);
   if (fd < 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINVAL) { /* EINVAL: listens no more */
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINVAL) { /* EINVAL: not listening */
       gyre_loop_drained(acceptor->loop, listener->fd, GYRE_READABLE);
       return false;
     }
@@ -100,9 +100,9 @@ static bool accept_next(struct gyre_acceptor_listener *listener) {
   return false;
 }
 
-/* Shares connections fairly: all processes learn of each, and the first awake would take all. Takes
- * one, then pauses, longer with more connections; much longer if another process has far fewer,
- * unless it did not react last time. Takes more while many wait. */
+/* Starts the pause before the next turn. Without a pause, the first process to wake up would take
+ * every connection. The pause is longer with more open connections, and PATIENCE_NS if a process
+ * has far fewer, unless that process did not react to the last such pause. */
 static void arm_turn(struct gyre_acceptor *acceptor) {
   int64_t delay_ns = TURN_NS * acceptor->open / (acceptor->open + TURN_CONNECTIONS);
   acceptor->patient = gyre_shares_others_first(&acceptor->shares, acceptor->open);
@@ -110,6 +110,8 @@ static void arm_turn(struct gyre_acceptor *acceptor) {
   (void)gyre_timers_arm(&acceptor->loop->timers, &acceptor->turn, gyre_loop_now(acceptor->loop) + delay_ns);
 }
 
+/* Accepts one connection per socket, and more when the last TURNS_OF_ONE turns left some
+ * waiting. */
 static void take_turn(struct gyre_timer *timer, void *context) {
   struct gyre_acceptor *acceptor = GYRE_CONTAINER(timer, struct gyre_acceptor, turn);
   bool more = false;
@@ -144,7 +146,7 @@ static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *reported, u
   for (int budget = ACCEPT_BUDGET; budget > 0 && acceptor->listening; budget--) {
     if (!accept_next(listener)) return;
   }
-  gyre_loop_report_again(loop, reported, GYRE_READABLE); /* more may wait */
+  gyre_loop_report_again(loop, reported, GYRE_READABLE); /* more connections may be waiting */
 }
 
 int gyre_acceptor_init(struct gyre_acceptor *acceptor, const struct gyre_acceptor_operations *operations,
@@ -174,7 +176,7 @@ int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop) 
   for (uint32_t i = 0; i < acceptor->listener_count; i++) {
     struct gyre_acceptor_listener *listener = &acceptor->listeners[i];
     int one = 1;
-    /* Accepted sockets inherit both (Linux, BSD); fails harmlessly on Unix sockets. */
+    /* Accepted sockets inherit the option (Linux, BSD). Fails harmlessly on Unix sockets. */
     setsockopt(listener->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     do_not_block(listener->fd);
     int error = watch(listener);
@@ -185,7 +187,7 @@ int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop) 
   return 0;
 }
 
-/* Accepts at most one full queue, or this might never end. */
+/* Accepts at most QUEUE_LENGTH connections per socket, because new ones may keep arriving. */
 void gyre_acceptor_finish(struct gyre_acceptor *acceptor) {
   for (uint32_t i = 0; i < acceptor->listener_count && acceptor->listening; i++) {
     struct gyre_acceptor_listener *listener = &acceptor->listeners[i];

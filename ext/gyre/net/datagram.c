@@ -10,7 +10,7 @@
 
 _Static_assert(GYRE_DATAGRAM_BATCH *GYRE_DATAGRAM_BYTES <= GYRE_LENT_PACKETS_BYTES, "a batch fits the lent memory");
 
-/* --- several at once, or one by one if the system has no call for it --- */
+/* --- several packets per call, or a loop if the system has no such call --- */
 
 #ifndef GYRE_HAVE_MMSG
 struct mmsghdr {
@@ -50,7 +50,7 @@ static void read_local(struct msghdr *message, struct gyre_datagram_local *local
     if ((!ip4 && !ip6) || length > sizeof(local->bytes) || length < 12) continue;
     *local = (struct gyre_datagram_local){head->cmsg_level, head->cmsg_type, length, {0}};
     memcpy(local->bytes, CMSG_DATA(head), length);
-    /* The route back may use another interface, but not for a link-local address. */
+    /* Lets the reply leave by another interface, except from a link-local address. */
     bool link_local = ip6 && (uint8_t)local->bytes[0] == 0xfe && ((uint8_t)local->bytes[1] & 0xc0) == 0x80;
     if (!link_local) memset(local->bytes + (ip4 ? 0 : 16), 0, 4);
   }
@@ -101,7 +101,7 @@ int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *pac
     packets[i].length = messages[i].msg_len > limit ? limit : messages[i].msg_len;
     packets[i].truncated = messages[i].msg_hdr.msg_flags & MSG_TRUNC;
     read_local(&messages[i].msg_hdr, &packets[i].local);
-    socklen_t length = messages[i].msg_hdr.msg_namelen; /* the address's own length, which may have been truncated */
+    socklen_t length = messages[i].msg_hdr.msg_namelen; /* the length before truncation */
     packets[i].from.length = length > sizeof(struct sockaddr_un) ? sizeof(struct sockaddr_un) : length;
   }
   return received;
@@ -144,7 +144,7 @@ size_t gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue) {
     } else if (errno == EWOULDBLOCK || errno == EAGAIN) {
       break;
     } else if (errno == ECONNREFUSED && asked_twice != next) {
-      asked_twice = next; /* an earlier packet's error (udp(7)): this one was not tried */
+      asked_twice = next; /* error of an earlier packet (udp(7)): this packet was not tried */
     } else if (errno != EINTR) {
       next++;
       refused++;

@@ -1,5 +1,5 @@
-/* Datagram sockets: moves several packets per system call if possible (recvmmsg, sendmmsg), in
- * memory lent by the thread. Never waits. No ruby.h. */
+/* Datagram sockets: moves several packets per system call if possible (recvmmsg, sendmmsg).
+ * Received packets are in memory lent by the thread. Never waits. No ruby.h. */
 #pragma once
 
 #include "feature.h"
@@ -16,7 +16,7 @@
 #define GYRE_DATAGRAM_QUEUED 2048 /* largest packet that is queued */
 
 struct gyre_datagram_address {
-  socklen_t length; /* 0: none, as for an unbound Unix socket */
+  socklen_t length; /* 0: no address (an unbound Unix socket) */
   union {
     struct sockaddr any;
     struct sockaddr_in ip4;
@@ -25,15 +25,15 @@ struct gyre_datagram_address {
   };
 };
 
-/* A packet's local address, as a control message; `length` 0: unknown. Needs IP_PKTINFO or
- * IPV6_RECVPKTINFO. */
+/* Local address at which a packet arrived, as a control message; `length` is 0 if unknown. Needs
+ * IP_PKTINFO or IPV6_RECVPKTINFO. */
 struct gyre_datagram_local {
   int level, type;
   size_t length;
   char bytes[20];
 };
 
-/* Valid until this thread receives again. */
+/* `bytes` are valid until this thread receives again. */
 struct gyre_datagram_packet {
   const char *bytes;
   size_t length;
@@ -42,9 +42,9 @@ struct gyre_datagram_packet {
   struct gyre_datagram_local local;
 };
 
-/* Receives up to `count` packets (GYRE_DATAGRAM_BATCH) of up to `limit` bytes
- * (GYRE_DATAGRAM_BYTES). Returns their number, -EAGAIN, or -errno, on a connected socket maybe of
- * an earlier packet (-ECONNREFUSED). */
+/* Receives up to `count` packets (at most GYRE_DATAGRAM_BATCH) of up to `limit` bytes (at most
+ * GYRE_DATAGRAM_BYTES). Returns the number of packets, -EAGAIN or -errno. A connected socket
+ * returns -ECONNREFUSED for a packet that it sent before. */
 int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *packets, int count);
 
 /* `to`: NULL on a connected socket. Returns 0 or -errno. */
@@ -53,14 +53,14 @@ int gyre_datagram_send(int fd, const char *bytes, size_t length, const struct gy
 struct gyre_datagram_queue {
   int count;
   struct gyre_datagram_address to[GYRE_DATAGRAM_BATCH];
-  struct gyre_datagram_local local[GYRE_DATAGRAM_BATCH]; /* where they leave from */
+  struct gyre_datagram_local local[GYRE_DATAGRAM_BATCH]; /* local address to send from */
   size_t lengths[GYRE_DATAGRAM_BATCH];
   char bytes[GYRE_DATAGRAM_BATCH][GYRE_DATAGRAM_QUEUED];
 };
 
-/* Copies at most GYRE_DATAGRAM_QUEUED bytes, unless they are in the queue's next place. `local` may
- * be NULL. False: the queue is full. */
+/* Copies a packet into the queue, unless its bytes are already in the next place. `local` may be
+ * NULL. Returns false if the queue is full or the packet exceeds GYRE_DATAGRAM_QUEUED. */
 bool gyre_datagram_enqueue(struct gyre_datagram_queue *queue, const char *bytes, size_t length,
                            const struct gyre_datagram_address *to, const struct gyre_datagram_local *local);
-/* Sends all and empties the queue. Returns the number of packets that the kernel refused. */
+/* Sends all packets and empties the queue. Returns how many the kernel refused. */
 size_t gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue);

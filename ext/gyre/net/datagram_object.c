@@ -1,6 +1,6 @@
-/* Gyre::Datagram and its packets, for fibers and threads. Receives many packets and keeps further
- * ones, unless another reader waits. A turn's replies leave at its end. Moves bytes under the GVL:
- * any thread may call any method. */
+/* Gyre::Datagram and its packets, for fibers and threads. Receives several packets at once and
+ * keeps the rest for the next calls, unless another reader waits. Replies of a turn leave together
+ * at its end. Moves bytes under the GVL: any thread may call any method. */
 #include "fiber/scheduler.h"
 #include "loop/forks.h"
 #include "net/datagram.h"
@@ -11,13 +11,13 @@
 
 struct object {
   VALUE io;                            /* nil before initialize */
-  VALUE received[GYRE_DATAGRAM_BATCH]; /* kept packets: `count`, from `next` on */
+  VALUE received[GYRE_DATAGRAM_BATCH]; /* kept packets: `count` of them, from index `next` */
   int next, count;
   int waiting; /* readers */
   int fd;
   size_t limit;
   size_t refused;                    /* replies refused by the kernel */
-  unsigned forks;                    /* drops a parent's packets and replies */
+  unsigned forks;                    /* gyre_forks at the last call */
   struct gyre_datagram_queue *queue; /* NULL before the first reply */
   struct gyre_deferred flushing;
 };
@@ -25,7 +25,7 @@ struct object {
 struct packet {
   VALUE bytes, socket;
   bool truncated;
-  struct gyre_datagram_address from; /* with `length` used bytes */
+  struct gyre_datagram_address from; /* allocated with `length` bytes */
 };
 
 static VALUE datagram_class, packet_class;
@@ -48,7 +48,7 @@ static size_t object_size(const void *opaque) {
   return sizeof(*object) + (object->queue ? sizeof(*object->queue) : 0);
 }
 
-/* Without write barriers: `received` changes with every packet. */
+/* No write barriers, because `received` changes with every packet. */
 GYRE_TYPE(object_type, "Gyre::Datagram", object_mark, object_free, object_size, 0);
 
 static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred);
@@ -89,7 +89,7 @@ static VALUE new_packet(VALUE socket, const struct gyre_datagram_packet *receive
   return self;
 }
 
-/* Raises IOError once it is closed. */
+/* Raises IOError if the socket is closed. A forked child drops the parent's packets. */
 static struct object *get(VALUE self) {
   struct object *object = rb_check_typeddata(self, &object_type);
   if (NIL_P(object->io)) rb_raise(rb_eIOError, "uninitialized datagram socket");
@@ -97,7 +97,7 @@ static struct object *get(VALUE self) {
   if (object->forks != gyre_forks) {
     object->count = 0;
     if (object->queue) object->queue->count = 0;
-    gyre_deferred_cancel(&object->flushing); /* only the parent's entry may be in another thread's turn */
+    gyre_deferred_cancel(&object->flushing); /* the parent's entry */
     object->forks = gyre_forks;
   }
   return object;
@@ -109,7 +109,7 @@ static void fail(VALUE self, int error, const char *what) {
   rb_exc_raise(rb_syserr_new_str(-error, rb_sprintf("%s %" PRIsVALUE, what, name)));
 }
 
-/* Loses packets beyond the kernel's room, like a network. */
+/* Drops packets that the kernel does not take, like a network. */
 static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred) {
   struct object *object = GYRE_CONTAINER(deferred, struct object, flushing);
   bool open = object->forks == gyre_forks && gyre_socket_is_open(object->io, object->fd);
@@ -117,7 +117,7 @@ static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *defer
   object->queue->count = 0;
 }
 
-/* Sends queued replies first, to keep the order. */
+/* Sends queued replies before the caller sends another packet or waits. */
 static void flush(struct object *object) {
   if (!object->queue || object->queue->count == 0) return;
   gyre_deferred_cancel(&object->flushing);
@@ -149,7 +149,7 @@ static bool wait_for_packets(struct object *object, int64_t until_ns) {
   return RTEST(rb_ensure(reading_body, (VALUE)&reading, reading_ensure, (VALUE)&reading));
 }
 
-/* Takes one packet while others wait: a kept one would wake no reader. */
+/* Receives one packet only if other readers wait, because a kept packet would wake no reader. */
 static int fill(VALUE self, struct object *object) {
   struct gyre_datagram_packet packets[GYRE_DATAGRAM_BATCH];
   int count = gyre_datagram_receive(object->fd, object->limit, packets, object->waiting ? 1 : GYRE_DATAGRAM_BATCH);
@@ -163,7 +163,7 @@ static int fill(VALUE self, struct object *object) {
 
 static struct object *any(VALUE self) { return rb_check_typeddata(self, &object_type); }
 
-/* Waits for the next packet. Kept ones cost neither a system call nor a look at the clock.
+/* Waits for the next packet. Returns a kept packet without a system call.
  * @param timeout [Numeric, nil] seconds
  * @return [Packet, nil]
  * @api private */
@@ -183,7 +183,7 @@ static VALUE object_receive(VALUE self, VALUE timeout) {
   return object->received[object->next++];
 }
 
-/* Waits for room. Fails on an unconnected Unix socket, as nothing reports its receiver's room. */
+/* Waits while the socket is full, but raises EAGAIN if an addressed Unix socket is. */
 static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_address *to) {
   struct object *object = get(self);
   flush(object);
@@ -198,7 +198,7 @@ static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_addres
 
 /* Sends a packet.
  * @param bytes [String]
- * @param to [Packet, String, nil] a packet's sender, or a struct sockaddr; nil: the connected peer
+ * @param to [Packet, String, nil] packet to answer, or struct sockaddr; nil: the connected peer
  * @return [Integer] bytes */
 static VALUE object_transmit(VALUE self, VALUE bytes, VALUE to) {
   StringValue(bytes);
@@ -220,9 +220,9 @@ static VALUE object_transmit(VALUE self, VALUE bytes, VALUE to) {
   return sent;
 }
 
-/* Answers its sender. Within a Gyre scheduler, a turn's replies leave together at its end;
- * {Datagram#refused_replies} counts lost ones. Elsewhere, over Unix sockets and beyond 2 KB, calls
- * {Datagram#send}.
+/* Answers the packet's sender. In a Gyre scheduler, replies of a turn leave together at its end,
+ * and {Datagram#refused_replies} counts lost replies. Without a Gyre scheduler, over Unix sockets
+ * and for more than 2 KB, calls {Datagram#send}.
  * @param bytes [String]
  * @return [nil]
  * @raise [IOError] the socket is closed
@@ -259,7 +259,7 @@ static VALUE object_flush(VALUE self) {
 }
 
 /* @param io [Socket]
- * @param limit [Integer] bytes of a packet */
+ * @param limit [Integer] maximum bytes of a received packet */
 static VALUE object_use(VALUE self, VALUE io, VALUE limit) {
   struct object *object = any(self);
   long bytes = NUM2LONG(limit);
@@ -275,7 +275,7 @@ static VALUE object_use(VALUE self, VALUE io, VALUE limit) {
 /* @return [Socket] */
 static VALUE object_io(VALUE self) { return any(self)->io; }
 
-/* @return [Boolean] whether it holds packets, which the kernel no longer reports */
+/* @return [Boolean] whether packets are kept, which the kernel no longer reports */
 static VALUE object_pending_p(VALUE self) { return get(self)->count > 0 ? Qtrue : Qfalse; }
 
 /* @return [Integer] replies refused by the kernel */
@@ -284,10 +284,10 @@ static VALUE object_refused_replies(VALUE self) { return SIZET2NUM(any(self)->re
 /* @return [String] binary */
 static VALUE packet_bytes(VALUE self) { return get_packet(self)->bytes; }
 
-/* @return [Boolean] whether it exceeded the socket's limit */
+/* @return [Boolean] whether the packet exceeded the socket's limit */
 static VALUE packet_truncated_p(VALUE self) { return get_packet(self)->truncated ? Qtrue : Qfalse; }
 
-/* Returns a struct sockaddr; "" for an unbound Unix socket. */
+/* Returns the sender as a struct sockaddr; "" for an unbound Unix socket. */
 static VALUE packet_sockaddr(VALUE self) {
   const struct packet *packet = get_packet(self);
   return rb_str_new((const char *)&packet->from.any, (long)packet->from.length);

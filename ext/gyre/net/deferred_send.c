@@ -1,11 +1,11 @@
-/* Sends without a waiting writer (deferred_send.h). */
+/* Sends for writers that do not wait (deferred_send.h). */
 #include "net/deferred_send.h"
 #include "loop/forks.h"
 #include "net/socket_wait.h"
 
 #include <errno.h>
 
-/* Sends the queue and watches for room for its rest. */
+/* Sends the queue. If the socket is full, watches for room for the rest. */
 static void send_on(struct gyre_deferred_send *sends) {
   struct gyre_transport *transport = sends->transport;
   struct gyre_loop *loop = &sends->scheduler->loop;
@@ -60,8 +60,8 @@ void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, str
   gyre_loop_defer(&scheduler->loop, &sends->deferred);
 }
 
-/* Drops the parent's queue. Keeps the watch linked: its list may have watches on fibers' stacks,
- * which a child lacks. */
+/* Drops the parent's queue. Leaves the watch in its list, because that list may have watches on the
+ * stacks of fibers that a child lacks. */
 void gyre_deferred_send_check(struct gyre_deferred_send *sends) {
   if (!sends->scheduler || sends->client.forks == gyre_forks) return;
   sends->watch.fd = -1;

@@ -18,7 +18,7 @@ static int parse_v2(const uint8_t *bytes, size_t length, struct gyre_proxy_sourc
   size_t needed = 0;
   if (command == 1) {
     switch (family) {
-    case 0x00: break; /* unknown to the proxy */
+    case 0x00: break; /* the proxy does not know the address */
     case 0x11: needed = 12; break;
     case 0x21: needed = 36; break;
     case 0x31: needed = 216; break; /* Unix sockets have no client address */
@@ -34,7 +34,7 @@ static int parse_v2(const uint8_t *bytes, size_t length, struct gyre_proxy_sourc
   return (int)(FIXED_BYTES + rest);
 }
 
-/* Takes a word up to a space or the line's end. */
+/* Takes a word that ends at a space or, if `last`, at the line's end. */
 static bool take_word(const uint8_t **at, const uint8_t *end, bool last, char *word, size_t room) {
   size_t length = 0;
   while (*at + length < end && (*at)[length] != ' ') length++;
@@ -78,12 +78,12 @@ static int parse_line(const uint8_t *bytes, const uint8_t *end, struct gyre_prox
   return length;
 }
 
-/* Searches for the line's end only within the longest line (CVE-2026-47736). */
+/* Searches for the line feed only within the longest allowed line (CVE-2026-47736). */
 static int parse_v1(const uint8_t *bytes, size_t length, struct gyre_proxy_source *source) {
   size_t most = length < GYRE_PROXY_V1_BYTES ? length : GYRE_PROXY_V1_BYTES;
   const uint8_t *feed = memchr(bytes, '\n', most);
   if (!feed) return length < GYRE_PROXY_V1_BYTES ? 0 : GYRE_PROXY_WRONG;
-  if (feed[-1] != '\r') return GYRE_PROXY_WRONG; /* the prefix precedes it */
+  if (feed[-1] != '\r') return GYRE_PROXY_WRONG; /* in bounds, as the prefix precedes it */
   return parse_line(bytes, feed - 1, source);
 }
 

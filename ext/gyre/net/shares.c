@@ -1,4 +1,4 @@
-/* Numbers shared by processes (shares.h). */
+/* Counters shared by processes (shares.h). */
 #include "feature.h"
 
 #include "net/shares.h"
@@ -15,18 +15,18 @@
 #endif
 
 struct gyre_share {
-  atomic_int process; /* 0: none */
+  atomic_int process; /* process id; 0: free */
   atomic_uint open;   /* connections */
-  atomic_uint signs;  /* how often it looked at its sockets */
+  atomic_uint signs;  /* how often the process looked at its sockets */
 };
 
 static struct {
-  atomic_uint used; /* one more than the highest taken place */
+  atomic_uint used; /* highest place ever taken, plus one */
   struct gyre_share places[GYRE_SHARES_COUNT];
 } * map;
 
 static struct {
-  int process; /* its place plus one; 0: none, as after a fork */
+  int process; /* id of the process with this place; a forked child has another id */
   unsigned number;
 } place;
 
@@ -43,7 +43,7 @@ int gyre_shares_map(void) {
 #endif
 }
 
-/* False once a successor joined in this process. */
+/* False if another process has taken the place over. */
 static bool is_own(struct gyre_shares *shares) {
   return shares->own && atomic_load_explicit(&shares->own->process, memory_order_relaxed) == shares->process;
 }
@@ -77,7 +77,7 @@ void gyre_shares_sign(struct gyre_shares *shares) {
   if (is_own(shares)) atomic_fetch_add_explicit(&shares->own->signs, 1, memory_order_relaxed);
 }
 
-/* True for 0 connections there and 2 here, or 1 and 4, or 2 and 6. */
+/* True for 0 connections of `other` and at least 2 here; or 1 and 4, or 2 and 6. */
 static bool has_far_fewer(struct gyre_share *other, uint32_t open) {
   return atomic_load_explicit(&other->process, memory_order_relaxed) != 0 &&
          open / 2 > atomic_load_explicit(&other->open, memory_order_relaxed);

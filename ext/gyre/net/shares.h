@@ -1,6 +1,6 @@
-/* Counts shared by processes that accept from the same sockets: connections, and whether a process
- * watches its sockets. A parent maps the memory for its forks. The acceptor asks before it takes a
- * connection from a process with far fewer. No ruby.h. */
+/* Counters shared by processes that accept from the same sockets: each process's connections, and
+ * how often it looked at its sockets. A parent maps the memory before it forks. The acceptor lets a
+ * process with far fewer connections go first. No ruby.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,19 +10,19 @@
 
 struct gyre_share;
 
-/* One process's view. */
+/* One acceptor's view of all processes. */
 struct gyre_shares {
-  struct gyre_share *own; /* NULL: knows no others */
+  struct gyre_share *own; /* NULL: this process has no place */
   int process;
   struct {
     enum { GYRE_SHARE_KNOWN, GYRE_SHARE_AWAITED, GYRE_SHARE_GIVEN_UP } state;
-    unsigned signs; /* its signs at the last wait; unchanged: not awaited */
+    unsigned signs; /* signs when last awaited; GIVEN_UP lasts until they change */
   } others[GYRE_SHARES_COUNT];
 };
 
 /* Maps the memory once. Returns 0 or -errno. */
 int gyre_shares_map(void);
-/* Gives this process its place (0, 1, …). A process without a place knows no others. */
+/* Gives this process its place (0, 1, …). A process that has no place does not take part. */
 void gyre_shares_place(unsigned number);
 void gyre_shares_join(struct gyre_shares *shares);
 void gyre_shares_leave(struct gyre_shares *shares);
@@ -32,5 +32,5 @@ void gyre_shares_tell(struct gyre_shares *shares, uint32_t open);
 void gyre_shares_sign(struct gyre_shares *shares);
 /* True if a process with far fewer connections should go first. */
 bool gyre_shares_others_first(struct gyre_shares *shares, uint32_t open);
-/* The wait is over. */
+/* Call after the pause. Gives up on awaited processes that have not looked at their sockets. */
 void gyre_shares_waited(struct gyre_shares *shares);

@@ -25,7 +25,8 @@ bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns) {
   return result != 0;
 }
 
-/* Shares the entry with the hooks of the same IO; NULL without one. */
+/* Returns the loop's entry for this IO, shared with the scheduler's hooks; NULL if there is
+ * none. */
 static struct gyre_descriptor *held(struct gyre_scheduler *scheduler, VALUE io, int fd) {
   return scheduler ? gyre_loop_held(&scheduler->loop, fd, (uintptr_t)io) : NULL;
 }
@@ -49,7 +50,7 @@ bool gyre_socket_looked_lately(void) {
 void gyre_socket_give_way(void) {
   struct gyre_scheduler *scheduler = gyre_socket_scheduler();
   if (!scheduler) {
-    rb_thread_check_ints(); /* lets another thread run, if due */
+    rb_thread_check_ints(); /* lets another thread run if its time has come */
   } else if (gyre_clock_is_due(scheduler)) {
     gyre_yield_if_due(scheduler);
   }

@@ -1,4 +1,4 @@
-/* Waits for a socket by this thread's scheduler, or blocks only the thread. */
+/* Waits for a socket by this thread's scheduler. If there is none, blocks only the thread. */
 #pragma once
 
 #include <ruby.h>
@@ -7,26 +7,26 @@
 
 struct gyre_scheduler;
 
-/* Returns the current fiber's native scheduler; NULL if it waits otherwise. */
+/* Returns the current fiber's native scheduler; NULL if the fiber has another scheduler or none. */
 struct gyre_scheduler *gyre_socket_scheduler(void);
 
-/* The clock of gyre_socket_wait. */
+/* Returns nanoseconds of the clock that gyre_socket_wait uses. */
 int64_t gyre_socket_now(void);
 
-/* Waits for one of `events` after "would block", up to `timeout_ns` (negative: no limit). False
- * after that. The caller handles a close meanwhile. */
+/* Waits up to `timeout_ns` (negative: no limit) for one of `events`. Returns false after the
+ * timeout. Call it after -EAGAIN. The caller checks for a close during the wait. */
 bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns);
 
-/* Records that a call has emptied (or filled) the stream socket. */
+/* Records that a call has emptied (GYRE_READABLE) or filled (GYRE_WRITABLE) the stream socket. */
 void gyre_socket_drained(VALUE io, int fd, unsigned events);
 
-/* True if a call would block: the wait comes first. */
+/* True if a call would block: wait before the call. */
 bool gyre_socket_is_drained(VALUE io, int fd, unsigned events);
 
 /* True if the loop has asked the kernel within the last millisecond. */
 bool gyre_socket_looked_lately(void);
 
-/* Lets long-waiting fibers run, before calls that may never wait. */
+/* Lets other fibers run that have waited long. Call it before calls that may never wait. */
 void gyre_socket_give_way(void);
 
 /* True if the IO is open with this descriptor. Never raises. */

@@ -1,6 +1,6 @@
-/* TLS by libssl (tls.h). Each transport has its own BIO, which buffers in both directions: one recv
- * and one send serve many records (20 % less CPU than SSL_set_fd, two system calls fewer a
- * request). */
+/* TLS by libssl (tls.h). Each transport has its own BIO, which buffers in both directions, so one
+ * recv and one send serve many records. This takes 20 % less CPU than SSL_set_fd and saves two
+ * system calls a request. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_LIBSSL
@@ -20,10 +20,10 @@
 #define RECORD_BYTES (16 * 1024)
 #define FIRST_RECORD_BYTES 4096
 #define IDLE_NS INT64_C(1000000000)    /* then the peer's window may be small again */
-#define QUEUED_BYTES_LIMIT (64 * 1024) /* encrypted before sending */
-#define RECORDS_A_CALL 64              /* handshake steps a turn, each about half a millisecond */
-/* Most records without data in a row, as keys, tickets and alerts (BoringSSL: 32, Go: 16). A client
- * may split its hello into bytes. */
+#define QUEUED_BYTES_LIMIT (64 * 1024) /* bytes encrypted ahead of sending */
+#define RECORDS_A_CALL 64              /* maximum records that a receive reads */
+/* Maximum consecutive records without data, such as keys, tickets and alerts (BoringSSL: 32, Go:
+ * 16). The handshake's limit is higher, because a client may split its hello into single bytes. */
 #define IDLE_RECORDS_LIMIT 32
 #define HANDSHAKE_RECORDS_LIMIT 4096
 
@@ -31,28 +31,28 @@ struct tls {
   SSL *ssl;
   struct gyre_tls_context *context;
   struct gyre_transport *transport;
-  struct gyre_bytes *received; /* ciphertext beyond the caller's memory */
+  struct gyre_bytes *received; /* received ciphertext that libssl has not read */
   struct gyre_bytes *queued;   /* ciphertext to be sent */
-  const char *lent;            /* ciphertext in the thread's buffer, during a call */
+  const char *lent;            /* ciphertext in lent memory, during a call */
   size_t lent_length;
   int64_t sent_ns;        /* when bytes were last encrypted */
-  uint32_t burst_bytes;   /* bytes encrypted since an idle time, up to the burst's limit */
-  uint32_t replied_bytes; /* queued by reads since the queue was empty */
-  unsigned records;       /* taken in this call */
-  unsigned idle_records;  /* since the last data, or the handshake's start */
+  uint32_t burst_bytes;   /* bytes encrypted since an idle time, counted up to FIRST_RECORD_BYTES */
+  uint32_t replied_bytes; /* bytes that receives queued since the queue was empty */
+  unsigned records;       /* records read in this call */
+  unsigned idle_records;  /* records since the last data, or the handshake's start or end */
   int error;              /* -errno of the socket */
-  int failure;            /* error after bytes, kept for the next receive: libssl would report an end */
-  bool drained, ended;    /* the socket is empty for now, or has ended */
-  bool emptied;           /* the call's last receive got less than requested */
-  bool writes;            /* sends, and receives only a partial record's rest */
-  bool begun, wordy;      /* whether bytes have come, and whether the first is a letter */
+  int failure;            /* error after data, for the next receive: libssl would report an end */
+  bool drained, ended;    /* the socket is empty; the peer has ended it */
+  bool emptied;           /* the call's last recv got less than requested */
+  bool writes;            /* libssl sends: it may read only the rest of a partial record */
+  bool begun, wordy;      /* bytes have come; the first is a letter */
   gyre_tls_judge *judge;  /* NULL: authorities decide */
   void *judge_argument;
-  int judged_depth;   /* last judged certificate's, or -1 */
-  bool trusted;       /* the judge's verdict on it */
+  int judged_depth;   /* depth of the last judged certificate; -1: none */
+  bool trusted;       /* the judge's verdict on this certificate */
   const char *failed; /* failed step and reason: constant texts */
   const char *reason;
-  char server[]; /* a client's peer and address; else "" */
+  char server[]; /* a client's server, "NAME ADDRESS"; else "" */
 };
 
 static BIO_METHOD *bio_method;
@@ -73,7 +73,7 @@ static void look_at_first(struct tls *tls, const char *bytes) {
   tls->wordy = bytes[0] >= 'A' && bytes[0] <= 'Z';
 }
 
-/* Returns bytes; 0 sets `drained`, `ended` or `error`. */
+/* Returns the number of bytes. 0: sets `drained`, `ended` or `error`. */
 static size_t receive(struct tls *tls, char *bytes, size_t length) {
   ssize_t count = GYRE_RETRY(gyre_recv(tls->transport->fd, bytes, length, MSG_DONTWAIT));
   if (count > 0) {
@@ -111,7 +111,7 @@ static bool refuse(struct tls *tls, const char *reason) {
   return false;
 }
 
-/* Ends a call of libssl that reads only records without data. */
+/* Returns false after too many records without data. This ends libssl's call. */
 static bool is_worthwhile(struct tls *tls) {
   if (tls->idle_records <= (tls->transport->handshaken ? IDLE_RECORDS_LIMIT : HANDSHAKE_RECORDS_LIMIT)) return true;
   return refuse(tls, "the peer sends record after record without data");
@@ -125,7 +125,7 @@ static int bio_read(BIO *bio, char *bytes, size_t length, size_t *count) {
   if (tls->received) {
     *count = take(&tls->received, bytes, length);
   } else if (tls->writes) {
-    *count = receive(tls, bytes, length); /* the kernel reports the rest to the reader */
+    *count = receive(tls, bytes, length); /* the kernel reports later records to the reader */
   } else if (tls->lent_length || receive_ciphertext(tls)) {
     *count = length < tls->lent_length ? length : tls->lent_length;
     memcpy(bytes, tls->lent, *count);
@@ -178,7 +178,7 @@ static void count_record(int sent, int version, int type, const void *bytes, siz
   tls->idle_records++;
 }
 
-/* Keeps surplus ciphertext, as the lent buffer serves other transports. */
+/* Copies unread ciphertext, because other transports use the lent memory next. */
 static void keep_lent(struct tls *tls) {
   if (gyre_bytes_append(&tls->received, tls->lent, tls->lent_length) < 0) tls->error = -ENOMEM;
   tls->lent = NULL;
@@ -197,7 +197,7 @@ static int send_queued(struct tls *tls) {
 
 /* --- errors --- */
 
-/* Ruby's openssl reads this queue, too. Clearing an empty one is slow. */
+/* Empties libssl's error queue, which Ruby's openssl reads, too. Clearing is slow. */
 static void forget_errors(void) {
   if (ERR_peek_error()) ERR_clear_error();
 }
@@ -215,7 +215,7 @@ static void note(struct tls *tls) {
   forget_errors();
 }
 
-/* Translates the result of a call that moved nothing; 0: the peer has ended properly. */
+/* Translates the result of a call that moved no bytes; 0: the peer has sent close_notify. */
 static int outcome(struct tls *tls, int result, struct gyre_side *side) {
   switch (SSL_get_error(tls->ssl, result)) {
   case SSL_ERROR_WANT_READ: side->wants = GYRE_READABLE; return -EAGAIN;
@@ -257,17 +257,17 @@ static int tls_handshake(struct gyre_transport *transport) {
   }
   if (error == 0) tls->idle_records = 0;
   if (error != 0 && error != -EAGAIN)
-    gyre_tls_session_forget(tls->context, tls->server); /* the refused session may be this one */
+    gyre_tls_session_forget(tls->context, tls->server); /* the peer may have refused this session */
   int sent = send_queued(tls);                          /* also sends an alert */
   if (sent == -EAGAIN && (error == 0 || error == -EAGAIN)) {
-    transport->read.wants = GYRE_WRITABLE; /* flushes first: the peer replies only to bytes that it received */
+    transport->read.wants = GYRE_WRITABLE; /* the peer replies only to received bytes */
     return -EAGAIN;
   }
   return error == 0 ? sent : error;
 }
 
-/* After a ticket, libssl keeps 16 KB for an answer until the next write. Leaves buffers alone that
- * hold a part of a record: libssl before 3.0.14 frees them in use (CVE-2024-4741). */
+/* Frees the 16 KB that libssl keeps for an answer after a ticket. Keeps buffers with part of a
+ * record, because libssl before 3.0.14 frees them in use (CVE-2024-4741). */
 static void release_buffers(struct tls *tls) {
   if (!SSL_has_pending(tls->ssl) && strcmp(SSL_rstate_string(tls->ssl), "RH") == 0) SSL_free_buffers(tls->ssl);
 }
@@ -292,7 +292,7 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
     if (result != 1) break;
     moved += count;
     tls->idle_records = 0;
-    if (!tls->lent_length && !tls->received && !SSL_pending(tls->ssl)) break; /* the next call brings the rest */
+    if (!tls->lent_length && !tls->received && !SSL_pending(tls->ssl)) break; /* the rest comes later */
   }
   int error = result == 1 ? 0 : outcome(tls, result, &transport->read);
   forget_errors();
@@ -316,7 +316,7 @@ static bool tls_pending(const struct gyre_transport *transport, bool whole) {
   return SSL_has_pending(tls->ssl) && (!tls->drained || !whole);
 }
 
-/* False until the peer's proper end. */
+/* False after the peer's close_notify, which a receive has yet to report. */
 static bool tls_emptied(const struct gyre_transport *transport) {
   const struct tls *tls = transport->state;
   return tls->emptied && !tls_pending(transport, false) && !(SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN);
@@ -332,8 +332,8 @@ static int tls_flush(struct gyre_transport *transport) {
   return error;
 }
 
-/* Begins a burst with a small record, as a large one may exceed the peer's first window and cost a
- * round trip. Idle time ends a burst. */
+/* Begins a burst with a small record, because a large record may exceed the peer's first window and
+ * cost a round trip. A burst ends after IDLE_NS without sending. */
 static size_t record_bytes(struct tls *tls) {
   int64_t now_ns = gyre_timers_coarse_now();
   if (now_ns - tls->sent_ns > IDLE_NS) tls->burst_bytes = 0;
@@ -341,11 +341,11 @@ static size_t record_bytes(struct tls *tls) {
   return tls->burst_bytes < FIRST_RECORD_BYTES ? FIRST_RECORD_BYTES - tls->burst_bytes : RECORD_BYTES;
 }
 
-/* Encrypts a record. Returns bytes or -errno. */
+/* Encrypts a record. Returns the number of its plain bytes, or -errno. */
 static ssize_t encrypt(struct tls *tls, const void *bytes, size_t length) {
   size_t count = 0;
   tls->writes = true;
-  int result = SSL_write_ex(tls->ssl, bytes, length, &count); /* reads the rest of a partial message */
+  int result = SSL_write_ex(tls->ssl, bytes, length, &count); /* may read a partial record's rest */
   tls->writes = false;
   if (result != 1) {
     int error = outcome(tls, result, &tls->transport->write);
@@ -355,7 +355,7 @@ static ssize_t encrypt(struct tls *tls, const void *bytes, size_t length) {
   return (ssize_t)count;
 }
 
-/* Returns up to `length` bytes from `offset` on: in one piece, or copied to lent memory. */
+/* Returns up to `length` bytes from `offset` on. Copies them to lent memory if they span pieces. */
 static const char *gather(const struct iovec *pieces, int count, size_t offset, size_t *length) {
   while (count && offset >= pieces->iov_len) {
     offset -= pieces->iov_len;
@@ -383,14 +383,14 @@ static const char *gather(const struct iovec *pieces, int count, size_t offset, 
   return bytes;
 }
 
-/* Sends until done or the socket is full. */
+/* Sends until all bytes are sent or the socket is full. */
 static ssize_t tls_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count) {
   struct tls *tls = transport->state;
   size_t moved = 0;
   forget_errors();
   for (;;) {
     if (moved == 0 || gyre_bytes_held(tls->queued) >= QUEUED_BYTES_LIMIT) {
-      int error = tls_flush(transport); /* nothing is encrypted while bytes are kept */
+      int error = tls_flush(transport); /* encrypts nothing while earlier ciphertext is unsent */
       if (error < 0) return error == -EAGAIN && moved ? (ssize_t)moved : error;
     }
     size_t length = record_bytes(tls);
@@ -437,7 +437,7 @@ static int tls_end(struct gyre_transport *transport) {
 static void tls_release(struct gyre_transport *transport) {
   struct tls *tls = transport->state;
   if (!tls) return;
-  /* Keeps the session, which libssl drops without a proper end. */
+  /* Keeps the session valid: libssl drops it if the shutdown was not sent and received. */
   if (!tls->reason) SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
   SSL_free(tls->ssl);
   gyre_bytes_free(&tls->received);
@@ -466,7 +466,7 @@ static bool is_address(const char *name) {
   return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
 }
 
-/* Never sends an address as a name (RFC 6066, section 3). */
+/* Never sends an IP address as a host name (RFC 6066, section 3). */
 static bool expect_name(SSL *ssl, const char *name, bool verify) {
   if (is_address(name)) return !verify || X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
   if (SSL_set_tlsext_host_name(ssl, name) != 1) return false;
@@ -484,8 +484,8 @@ static bool normalize(const char *name, char text[TLSEXT_MAXLEN_host_name + 1]) 
   return true;
 }
 
-/* Takes over buffers: the peer's bytes may begin its handshake, queued bytes leave in plain text
- * (STARTTLS, PROXY). */
+/* Takes over the transport's buffers: the input may begin the peer's handshake, and queued bytes
+ * leave in plain text (STARTTLS, PROXY). */
 static void take_over(struct tls *tls, struct gyre_transport *transport) {
   tls->transport = transport;
   tls->received = transport->input;
@@ -514,7 +514,7 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
   if (!make_bio_method() || !(tls->ssl = SSL_new(context->ssl)) || !(bio = BIO_new(bio_method))) goto fail;
   BIO_set_data(bio, tls);
   BIO_set_init(bio, 1);
-  SSL_set_bio(tls->ssl, bio, bio); /* the context that owns it from now on */
+  SSL_set_bio(tls->ssl, bio, bio); /* the SSL owns the BIO from now on */
   if (name[0] && !expect_name(tls->ssl, name, verify)) goto fail;
   SSL_set_msg_callback(tls->ssl, count_record);
   SSL_set_msg_callback_arg(tls->ssl, tls);
@@ -536,7 +536,7 @@ fail:
   return -ENOMEM;
 }
 
-/* Called by libssl for each certificate, the highest first, and each of its faults. */
+/* Called by libssl for each certificate, from the top of the chain down, and for each fault. */
 static int judge_certificate(int good, X509_STORE_CTX *store) {
   SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
   struct tls *tls = BIO_get_data(SSL_get_rbio(ssl));

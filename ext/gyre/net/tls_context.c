@@ -14,9 +14,9 @@
 #include <strings.h>
 #include <time.h>
 
-/* Mozilla's intermediate configuration 5.7 without DHE, whose handshakes cost a server far more
- * than its client (CVE-2002-20001); clients with DHE also have ECDHE. All are AEAD with forward
- * secrecy, so the client chooses its fastest. */
+/* Mozilla's intermediate configuration 5.7 without DHE. A DHE handshake costs a server far more
+ * than its client (CVE-2002-20001), and clients with DHE also have ECDHE. All these ciphers are
+ * AEAD with forward secrecy, so the client chooses its fastest. */
 #define CIPHERS                                                                                                        \
   "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"                           \
   "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
@@ -31,7 +31,7 @@ struct gyre_tls_name {
   char text[];
 };
 
-/* A server's newest session. */
+/* A client's newest session with a server. */
 struct gyre_tls_session {
   struct gyre_tls_session *next;
   SSL_SESSION *ssl;
@@ -43,7 +43,7 @@ static void session_free(struct gyre_tls_session *session) {
   free(session);
 }
 
-/* Removes and returns it, or NULL. */
+/* Removes and returns the server's session; NULL if there is none. */
 static struct gyre_tls_session *take_session(struct gyre_tls_context *context, const char *server) {
   for (struct gyre_tls_session **link = &context->sessions, *session; (session = *link); link = &session->next) {
     if (strcmp(session->server, server)) continue;
@@ -90,7 +90,7 @@ void gyre_tls_session_offer(struct gyre_tls_context *context, SSL *ssl, const ch
   keep_session(context, session);
 }
 
-/* --- what a server decides in a handshake --- */
+/* --- a server's decisions in a handshake --- */
 
 /* Takes the server's first protocol that the client offers. */
 static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_length,
@@ -125,8 +125,8 @@ static bool show(SSL *ssl, const struct gyre_tls_context *identity) {
                               chain, 1) == 1;
 }
 
-/* Reads the hello's host name (RFC 6066, section 3), which libssl parses later: the list's length,
- * a type, the name's length, the name. False without one. */
+/* Reads the hello's host name (RFC 6066, section 3): the list's length, a type, the name's length,
+ * the name. libssl parses it only later. Returns false if there is no name. */
 static bool asked_name(SSL *ssl, char name[TLSEXT_MAXLEN_host_name + 1]) {
   const unsigned char *bytes;
   size_t size;
@@ -140,8 +140,8 @@ static bool asked_name(SSL *ssl, char name[TLSEXT_MAXLEN_host_name + 1]) {
   return true;
 }
 
-/* A session resumes only where the accepted clients and the identities are the same. Contexts may
- * share ticket keys, so the digest tells them apart. */
+/* Adds bytes to a policy, the digest of accepted clients and identities. A session resumes only
+ * under the same policy, even in a context that shares the ticket keys. */
 static void extend_policy(const unsigned char *policy, const void *bytes, size_t length, unsigned char *extended) {
   unsigned char both[2 * SHA256_DIGEST_LENGTH];
   memcpy(both, policy, SHA256_DIGEST_LENGTH);
@@ -149,15 +149,15 @@ static void extend_policy(const unsigned char *policy, const void *bytes, size_t
   SHA256(both, sizeof(both), extended);
 }
 
-/* Sessions resume only under the same certificate. */
+/* Lets sessions resume only under the same certificate. */
 static bool limit_sessions(SSL *ssl, const struct gyre_tls_context *context, const struct gyre_tls_context *identity) {
   unsigned char policy[SHA256_DIGEST_LENGTH];
   extend_policy(context->policy, identity->policy, SHA256_DIGEST_LENGTH, policy);
   return SSL_set_session_id_context(ssl, policy, sizeof(policy)) == 1;
 }
 
-/* Takes only the certificate from the identity; the rest, such as accepted clients, stays the
- * listener's, which SSL_set_SSL_CTX would replace. Called before libssl looks for a session. */
+/* Takes only certificate and key from the identity; SSL_set_SSL_CTX would also replace other
+ * settings, such as accepted clients. Called before libssl looks for a session. */
 static int choose_identity(SSL *ssl, int *alert, void *argument) {
   struct gyre_tls_context *context = argument;
   char name[TLSEXT_MAXLEN_host_name + 1];
@@ -210,7 +210,7 @@ static bool set_policy(struct gyre_tls_context *context, const struct gyre_tls_o
 
 static bool set_server(struct gyre_tls_context *context, const struct gyre_tls_options *options) {
   SSL_CTX *ssl = context->ssl;
-  SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* tickets resume */
+  SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* tickets hold the sessions */
   SSL_CTX_set_num_tickets(ssl, 1);
   SSL_CTX_set_client_hello_cb(ssl, choose_identity, context);
   SSL_CTX_set_tlsext_servername_callback(ssl, acknowledge_name);
@@ -237,7 +237,7 @@ static bool use_dh_parameters(SSL_CTX *ssl, const char *text) {
   return used;
 }
 
-/* Without options a client has libssl's defaults. */
+/* A client uses libssl's defaults for options that are not given. */
 static bool set_ciphers(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
   const char *ciphers = options->ciphers ? options->ciphers : options->server ? CIPHERS : NULL;
   const char *suites = options->suites ? options->suites : options->server ? SUITES : NULL;

@@ -18,7 +18,7 @@ struct gyre_tls_context {
   struct gyre_tls_name *names;
   struct gyre_tls_session *sessions; /* a client's, the newest first */
   struct gyre_tls_tickets *tickets;  /* NULL: keys of this context alone */
-  unsigned char policy[32];          /* only sessions with this digest resume */
+  unsigned char policy[32];          /* digest of settings; sessions resume only under the same */
   unsigned alpn_length;
   unsigned char alpn[];
 };
@@ -27,7 +27,7 @@ struct gyre_tls_context {
  * false with a reason in `error` (GYRE_TLS_ERROR_BYTES). */
 bool gyre_tls_identity_use(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error);
 
-/* tls_context.c, for clients: sessions by `server`, which is the SSL's app data. */
+/* tls_context.c, for clients: the session of `server`, which becomes the SSL's app data. */
 void gyre_tls_session_offer(struct gyre_tls_context *context, SSL *ssl, const char *server);
 void gyre_tls_session_forget(struct gyre_tls_context *context, const char *server);
 

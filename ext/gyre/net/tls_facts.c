@@ -1,31 +1,31 @@
-/* Facts about the TLS of a Gyre::Transport, nil without TLS; and Ruby's judgement of the peer's
- * certificates within the handshake. */
+/* Gyre::Transport's methods about its TLS, which return nil if there is no TLS, and its method for
+ * a judge in Ruby of the peer's certificates. */
 #include "net/net.h"
 
 #ifdef GYRE_HAVE_LIBSSL
 #include "net/tls_context.h"
 #include "net/transport_object.h"
 
-/* NULL without TLS. */
+/* NULL if there is no TLS. */
 static SSL *ssl_of(const struct gyre_transport *transport) {
   return transport->operations == &gyre_transport_tls && transport->state ? gyre_tls_ssl(transport) : NULL;
 }
 
 static SSL *get_ssl(VALUE self) { return ssl_of(gyre_transport_of(self)); }
 
-/* @return [String, nil] the TLS version, such as "TLSv1.3"; nil without TLS */
+/* @return [String, nil] the TLS version, such as "TLSv1.3"; nil if there is no TLS */
 static VALUE tls_version(VALUE self) {
   SSL *ssl = get_ssl(self);
   return ssl ? rb_str_new_cstr(SSL_get_version(ssl)) : Qnil;
 }
 
-/* @return [String, nil] the cipher, as libssl names it; nil without TLS */
+/* @return [String, nil] the cipher, as libssl names it; nil if there is no TLS */
 static VALUE tls_cipher(VALUE self) {
   SSL *ssl = get_ssl(self);
   return ssl ? rb_str_new_cstr(SSL_get_cipher_name(ssl)) : Qnil;
 }
 
-/* @return [Integer, nil] the bits of the cipher's key; nil without TLS */
+/* @return [Integer, nil] the bits of the cipher's key; nil if there is no TLS */
 static VALUE tls_cipher_bits(VALUE self) {
   SSL *ssl = get_ssl(self);
   return ssl ? INT2NUM(SSL_get_cipher_bits(ssl, NULL)) : Qnil;
@@ -69,7 +69,7 @@ VALUE gyre_net_peer_certificate(const struct gyre_transport *transport) {
   return ssl && SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE ? certificate_of(ssl) : Qundef;
 }
 
-/* @return [String, nil] the peer's certificate as DER; nil without one */
+/* @return [String, nil] the peer's certificate as DER; nil if the peer sent none */
 static VALUE peer_certificate(VALUE self) {
   SSL *ssl = get_ssl(self);
   return ssl ? certificate_of(ssl) : Qnil;
@@ -94,7 +94,7 @@ static VALUE call_judge(VALUE argument) {
   return rb_funcall(judging->judge, rb_intern("call"), 1, judging->der);
 }
 
-/* An exception must not jump over libssl: the judge handles its own. */
+/* An exception must not unwind libssl's frames. It rejects the certificate. */
 static bool judge(void *argument, const unsigned char *der, int length) {
   const struct gyre_transport_object *object = argument;
   struct judging judging = {object->judge, rb_str_new((const char *)der, length)};
@@ -104,8 +104,8 @@ static bool judge(void *argument, const unsigned char *der, int length) {
   return !state && RTEST(trusted);
 }
 
-/* @api private Calls judge.call(der) for each certificate of the peer, the highest first; true
- * trusts it. Called after begin_tls. The judge neither waits nor calls this transport. */
+/* @api private Calls callable.call(der) for each of the peer's certificates, from the top of the
+ * chain down; true trusts it. Call after TLS has begun. The callable must not wait or call self. */
 static VALUE object_judge_by(VALUE self, VALUE callable, VALUE required) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   if (object->transport.operations != &gyre_transport_tls) rb_raise(rb_eRuntimeError, "TLS has not begun");
@@ -131,7 +131,7 @@ void gyre_init_net_tls_facts(void) {
 
 VALUE gyre_net_peer_certificate(const struct gyre_transport *transport) { return Qundef; }
 
-static VALUE nothing(VALUE self) { return Qnil; } /* without TLS */
+static VALUE nothing(VALUE self) { return Qnil; } /* built without libssl */
 
 void gyre_init_net_tls_facts(void) {
   VALUE transport_class = rb_define_class_under(gyre_mGyre, "Transport", rb_cObject);

@@ -1,5 +1,5 @@
-/* Reads certificates, key, authorities and revocation lists into a libssl context. Reports mistakes
- * with file name and remedy. No ruby.h. */
+/* Reads certificates, key, authorities and revocation lists into a libssl context. Error messages
+ * name the file and the remedy. No ruby.h. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_LIBSSL
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Appends libssl's reason, if it has one. */
+/* Writes the error message, with libssl's reason if there is one. Returns false. */
 static bool explain(char *error, const char *what, const char *name, const char *then) {
   unsigned long code = ERR_peek_last_error();
   const char *reason = code ? ERR_reason_error_string(code) : NULL;
@@ -37,7 +37,7 @@ static int give_passphrase(char *buffer, int size, int writing, void *argument) 
   return (int)length;
 }
 
-/* In the text's order; NULL if unreadable. */
+/* Returns the certificates in the text's order; NULL if unreadable. */
 static STACK_OF(X509) * read_certificates(const char *text) {
   BIO *bio = BIO_new_mem_buf(text, -1);
   STACK_OF(X509) *chain = sk_X509_new_null();
@@ -49,7 +49,7 @@ static STACK_OF(X509) * read_certificates(const char *text) {
     next = good ? PEM_read_bio_X509(bio, NULL, give_passphrase, NULL) : NULL;
   }
   if (good && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
-    good = false; /* it failed for another reason than the end of the text */
+    good = false; /* reading stopped before the end of the text */
   BIO_free(bio);
   if (good) {
     ERR_clear_error();
@@ -72,7 +72,7 @@ int gyre_tls_subject(X509 *certificate, char *text, size_t size) {
   return length;
 }
 
-/* Each signed the previous one (RFC 5246, section 7.4.2), as many clients require. */
+/* Checks that each certificate issued the previous one (RFC 5246, section 7.4.2). */
 static bool check_order(STACK_OF(X509) * chain, const struct gyre_tls_options *options, char *error) {
   for (int i = 1; i < sk_X509_num(chain); i++) {
     X509 *before = sk_X509_value(chain, i - 1), *signer = sk_X509_value(chain, i);
@@ -132,8 +132,8 @@ static bool use_key(SSL_CTX *ssl, STACK_OF(X509) * chain, const struct gyre_tls_
   return used;
 }
 
-/* Reads the system's authorities once in a process. A context with a revocation
- * list reads its own, as the list is added to them. */
+/* Reads the system's authorities once per process. A context with revocation lists reads its own
+ * copy, because the lists are added to it. */
 static bool use_system(SSL_CTX *ssl, const struct gyre_tls_options *options) {
   static _Atomic(X509_STORE *) shared;
   X509_STORE *store = options->crl ? NULL : atomic_load(&shared), *none = NULL;
@@ -158,7 +158,7 @@ static bool use_authorities(SSL_CTX *ssl, const struct gyre_tls_options *options
   return true;
 }
 
-/* Checks a whole chain; refuses authorities without a list. */
+/* Makes libssl check the whole chain. A certificate is refused if its authority has no list. */
 static bool use_revocations(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
   BIO *bio = BIO_new_mem_buf(options->crl, -1);
   X509_STORE *store = SSL_CTX_get_cert_store(ssl);

@@ -1,4 +1,4 @@
-/* Gyre::TLS::Context, for many transports, and Gyre::TLS::TicketKeys, for several contexts. */
+/* Gyre::TLS::Context, shared by transports, and Gyre::TLS::TicketKeys, shared by contexts. */
 #include "net/net.h"
 #include "net/tls.h"
 #include "net/tls_tickets.h"
@@ -7,7 +7,7 @@
 
 static void context_free(void *opaque) { gyre_tls_context_release(opaque); }
 
-static size_t context_size(const void *opaque) { return 4096; } /* rough size, as libssl has no figure */
+static size_t context_size(const void *opaque) { return 4096; } /* an estimate: libssl has none */
 
 GYRE_TYPE(context_type, "Gyre::TLS::Context", NULL, context_free, context_size, RUBY_TYPED_FREE_IMMEDIATELY);
 
@@ -28,7 +28,7 @@ static const char *text(VALUE options, const char *name) {
 
 static struct gyre_tls_tickets *tickets_of(VALUE tickets);
 
-/* @api private Takes the names of struct gyre_tls_options, or nil. */
+/* @api private Takes a Hash of struct gyre_tls_options' fields; nil: not given. */
 static VALUE context_build(VALUE self, VALUE given) {
   char error[GYRE_TLS_ERROR_BYTES];
   struct gyre_tls_context *former = rb_check_typeddata(self, &context_type);
@@ -73,7 +73,7 @@ static VALUE context_add_name(VALUE self, VALUE name, VALUE identity) {
   return self;
 }
 
-/* @api private The certificate's validity, in seconds since 1970, or nil. */
+/* @api private Returns the certificate's validity in seconds since 1970, or nil. */
 static VALUE context_times(VALUE self) {
   int64_t from, until;
   if (!gyre_tls_context_times(gyre_tls_context_get(self), &from, &until)) return Qnil;
@@ -94,7 +94,7 @@ static struct gyre_tls_tickets *tickets_of(VALUE self) {
   return tickets;
 }
 
-/* @api private Takes a number of seconds, or saved keys. */
+/* @api private Takes the interval in seconds, or saved keys. */
 static VALUE tickets_build(VALUE self, VALUE given) {
   struct gyre_tls_tickets *former = rb_check_typeddata(self, &tickets_type), *tickets;
   if (RB_INTEGER_TYPE_P(given)) {
@@ -134,7 +134,7 @@ void gyre_init_net_tls(void) {
 
 NORETURN(struct gyre_tls_context *gyre_tls_context_get(VALUE self));
 struct gyre_tls_context *gyre_tls_context_get(VALUE self) {
-  rb_raise(rb_eArgError, "%+" PRIsVALUE " is no TLS context", self); /* there can be none */
+  rb_raise(rb_eArgError, "%+" PRIsVALUE " is no TLS context", self); /* built without libssl */
 }
 
 void gyre_init_net_tls(void) {}

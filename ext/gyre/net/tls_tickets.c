@@ -5,7 +5,7 @@
  *      ▼                    ▼                      ▼
  *    key n                key n+1               key n+2         n+2: the present interval
  *
- * Only state[n] is kept, and overwritten after each interval. */
+ * Only state[n] is kept. After each interval the next state overwrites it. */
 #include "net/tls_tickets.h"
 
 #ifdef GYRE_HAVE_LIBSSL
@@ -24,9 +24,9 @@
 #define STATE_BYTES 32
 #define NAME_BYTES 16
 #define KEY_BYTES 32
-/* Skips a longer jump of the clock. */
+/* Maximum intervals to step through. A longer jump of the clock is skipped. */
 #define STEPS_LIMIT 10000
-#define NUMBER_LIMIT (INT64_C(1) << 48) /* longest interval; a longer one means a damaged file */
+#define NUMBER_LIMIT (INT64_C(1) << 48) /* limit of an interval's number; more: a damaged file */
 
 struct key {
   unsigned char name[NAME_BYTES];
@@ -37,7 +37,7 @@ struct gyre_tls_tickets {
   atomic_int references;
   pthread_mutex_t lock;
   int64_t interval_s;
-  int64_t oldest; /* interval of keys[0] and the state */
+  int64_t oldest; /* number of the interval of keys[0] and `state` */
   unsigned char state[STATE_BYTES];
   struct key keys[KEYS];
 };
@@ -74,7 +74,7 @@ static int64_t oldest_now(const struct gyre_tls_tickets *tickets) {
   return (int64_t)time(NULL) / tickets->interval_s - (KEYS - 1);
 }
 
-/* Ignores a clock that went back. Returns false if a key cannot be computed. */
+/* Steps to the present interval, unless the clock went back. False if a key cannot be computed. */
 static bool follow_time(struct gyre_tls_tickets *tickets) {
   int64_t now = oldest_now(tickets);
   if (tickets->oldest >= now) return true;
@@ -137,7 +137,7 @@ void gyre_tls_tickets_release(struct gyre_tls_tickets *tickets) {
   free(tickets);
 }
 
-/* Copies the key to *found. Returns its index, or -1. */
+/* Copies the key with this name (NULL: the present key) to *found. Returns its index, or -1. */
 static int find(struct gyre_tls_tickets *tickets, const unsigned char *name, struct key *found) {
   int place = KEYS - 1;
   pthread_mutex_lock(&tickets->lock);

@@ -25,7 +25,7 @@ char *gyre_bytes_reserve(struct gyre_bytes **place, size_t room) {
   size_t held = gyre_bytes_held(bytes);
   if (room > GYRE_BYTES_LIMIT - held) return NULL;
   if (bytes && bytes->length + room <= bytes->capacity) return bytes->bytes + bytes->length;
-  /* Moves bytes to the front only when half is free, as small reads would move them often. */
+  /* Moves bytes to the front only when half of the memory is free: small reads move them rarely. */
   if (bytes && held + room <= bytes->capacity && bytes->offset >= bytes->capacity / 2) {
     memmove(bytes->bytes, bytes->bytes + bytes->offset, held);
   } else {
@@ -63,7 +63,7 @@ void gyre_bytes_free(struct gyre_bytes **bytes) {
   *bytes = NULL;
 }
 
-/* Each thread's memory: of streams, of packets. */
+/* Sizes of a thread's lent memory, for streams and for packets. */
 static const size_t lent_bytes[] = {2 * GYRE_LENT_BYTES, GYRE_LENT_PACKETS_BYTES};
 static pthread_key_t lent_keys[2];
 static pthread_once_t lent_once = PTHREAD_ONCE_INIT;
@@ -108,7 +108,7 @@ void gyre_transport_close(struct gyre_transport *transport, bool reset) {
     struct linger linger = {1, 0};
     setsockopt(transport->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
   } else if (transport->operations->release) {
-    (void)gyre_transport_end(transport); /* a plain socket ends with its descriptor */
+    (void)gyre_transport_end(transport); /* close ends a plain stream */
   }
   gyre_transport_abandon(transport);
 }
@@ -198,7 +198,7 @@ static int writable(const struct gyre_transport *transport) {
   return transport->write.state == GYRE_SIDE_OPEN ? 0 : -EPIPE;
 }
 
-/* Returns 0 if no handshake or queue precedes the bytes. */
+/* Completes the handshake and sends the queue. Returns 0 if new bytes may follow, or -errno. */
 static int clear_way(struct gyre_transport *transport) {
   int error = writable(transport);
   if (error < 0) return error;
@@ -276,7 +276,7 @@ int gyre_transport_flush(struct gyre_transport *transport) {
 int gyre_transport_end(struct gyre_transport *transport) {
   if (transport->write.state == GYRE_SIDE_ENDED) return 0;
   if (transport->occupied) return gyre_transport_flush(transport);
-  bool begun = transport->handshaken || transport->output; /* else there is nothing to end properly */
+  bool begun = transport->handshaken || transport->output; /* false: no end is due */
   if (transport->write.state == GYRE_SIDE_OPEN) transport->write.state = begun ? GYRE_SIDE_ENDING : GYRE_SIDE_ENDED;
   if (!begun) return 0;
   return gyre_transport_flush(transport);
@@ -301,8 +301,8 @@ static ssize_t plain_sendv(struct gyre_transport *transport, const struct iovec 
   return result(&transport->write, GYRE_WRITABLE, sent);
 }
 
-/* Sends a file's bytes by sendfile; a file that it does not support is read in pieces. Needs
- * a non-blocking socket and raises SIGPIPE, which Ruby ignores. */
+/* Sends a file's bytes by sendfile. Reads and sends a piece of a file that sendfile does not
+ * support. Needs a non-blocking socket. May raise SIGPIPE, which Ruby ignores. */
 static ssize_t plain_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
 #ifdef GYRE_HAVE_SENDFILE
   off_t from = (off_t)offset;

@@ -1,6 +1,6 @@
-/* A connected stream socket with its buffers, plain or TLS, for protocols and Gyre::Transport;
- * nothing above net/ calls recv, send or sendfile. A state machine: each call moves what it can,
- * never waits, and sets `wants`. No ruby.h.
+/* A connected stream socket with its buffers, plain or TLS, for protocols and Gyre::Transport. Code
+ * above net/ does not call recv, send or sendfile. Calls move as many bytes as possible, never
+ * wait, and set `wants`. No ruby.h.
  *
  * A peer that has ended its side may still read.
  *
@@ -18,7 +18,7 @@
 
 struct gyre_transport;
 
-/* Bytes from `offset` to `length`; NULL if empty. */
+/* A buffer with content from `offset` to `length`. An empty buffer is NULL. */
 struct gyre_bytes {
   uint32_t offset, length, capacity;
   char bytes[];
@@ -30,74 +30,74 @@ enum gyre_side_state { GYRE_SIDE_OPEN, GYRE_SIDE_ENDING, GYRE_SIDE_ENDED, GYRE_S
 
 struct gyre_side {
   uint8_t state; /* enum gyre_side_state */
-  uint8_t wants; /* after -EAGAIN: GYRE_READABLE or GYRE_WRITABLE, under TLS maybe of the other side */
+  uint8_t wants; /* after -EAGAIN: event to wait for; TLS may need the other direction */
   int16_t error; /* -errno of a failed side, else 0 */
 };
 
 /* TLS ended without close_notify, so the stream may be truncated (RFC 8446, section 6.1). */
 #define GYRE_TRUNCATED (-EBADMSG)
 
-/* Return -errno; -EAGAIN sets the side's `wants`. */
+/* Calls that fail return -errno. -EAGAIN sets the side's `wants`. */
 struct gyre_transport_operations {
-  int (*handshake)(struct gyre_transport *transport);                               /* 0 once over; NULL: none */
+  int (*handshake)(struct gyre_transport *transport);                               /* 0: done */
   ssize_t (*receive)(struct gyre_transport *transport, void *bytes, size_t length); /* 0: the end */
-  /* Sends the pieces as one. */
+  /* Sends the pieces in order. Returns the number of bytes. */
   ssize_t (*sendv)(struct gyre_transport *transport, const struct iovec *pieces, int count);
-  /* Returns 0 if the file has no such bytes. */
+  /* Returns 0 if the file ends before `offset` or at it. */
   ssize_t (*sendfile)(struct gyre_transport *transport, int file, int64_t offset, size_t length);
-  int (*flush)(struct gyre_transport *transport);         /* sends the layer's own bytes; NULL: none */
-  int (*end)(struct gyre_transport *transport);           /* tells the peer */
+  int (*flush)(struct gyre_transport *transport);         /* sends `held` bytes; NULL: none */
+  int (*end)(struct gyre_transport *transport);           /* ends the stream for the peer */
   size_t (*held)(const struct gyre_transport *transport); /* bytes that `flush` would send; NULL: none */
-  /* True if the layer holds bytes unknown to the kernel; `whole`: more than a record's beginning.
-   * NULL: none. */
+  /* True if the layer holds received bytes, which the kernel no longer reports. `whole`: ignores a
+   * record's beginning. NULL: the layer holds none. */
   bool (*pending)(const struct gyre_transport *transport, bool whole);
-  /* True if the last receive emptied socket and layer; NULL: if it got less than requested. */
+  /* True if the last receive emptied socket and layer. NULL: any short receive did. */
   bool (*emptied)(const struct gyre_transport *transport);
   void (*release)(struct gyre_transport *transport); /* frees transport->state; NULL: none */
 };
 
-/* Takes 64 bytes, so that an idle connection needs no more. */
+/* 64 bytes; an idle connection needs no other memory. */
 struct gyre_transport {
   const struct gyre_transport_operations *operations;
-  void *state;                         /* the operations' */
-  struct gyre_bytes *input, *output;   /* unconsumed; unsent */
-  uint64_t received_bytes, sent_bytes; /* without TLS records */
+  void *state;                         /* used by the operations */
+  struct gyre_bytes *input, *output;   /* unconsumed bytes; unsent bytes */
+  uint64_t received_bytes, sent_bytes; /* plain bytes, without TLS overhead */
   int fd;                              /* -1 once closed */
   struct gyre_side read, write;
   bool handshaken : 1;
-  bool occupied : 1; /* within a message of several calls; the queue waits for its end */
+  bool occupied : 1; /* in a message of several calls; the queue waits for its end */
 };
 
 extern const struct gyre_transport_operations gyre_transport_plain;
 
 void gyre_transport_init(struct gyre_transport *transport, int fd, const struct gyre_transport_operations *operations);
-void gyre_transport_free(struct gyre_transport *transport); /* not the descriptor */
-/* Closes the descriptor: sent bytes arrive, and TLS's end if there is room; after a reset nothing
- * arrives. */
+void gyre_transport_free(struct gyre_transport *transport); /* keeps the descriptor open */
+/* Closes the descriptor. Sent bytes still arrive, and TLS's close_notify if there is room for it.
+ * `reset`: sends a reset instead, and unsent bytes are lost. */
 void gyre_transport_close(struct gyre_transport *transport, bool reset);
-/* Closes without sending, in a forked child. */
+/* Closes the descriptor and sends nothing, not even TLS's close_notify. */
 void gyre_transport_abandon(struct gyre_transport *transport);
 
-/* Returns 0, -EAGAIN (read.wants), or -errno with both sides failed. Other calls continue a
- * handshake, too. */
+/* Returns 0, -EAGAIN (sets read.wants), or -errno, after which both sides have failed. Receiving
+ * and sending continue a handshake, too. */
 int gyre_transport_handshake(struct gyre_transport *transport);
 
-/* Receives once into the caller's memory, after the input. Returns bytes, 0 at the end, -EAGAIN or
- * -errno. */
+/* Receives once into the caller's memory. These bytes follow the input. Returns the number of
+ * bytes, 0 at the end, -EAGAIN or -errno. */
 ssize_t gyre_transport_receive(struct gyre_transport *transport, void *bytes, size_t length);
-/* True if receiving `length` of the requested bytes has emptied the socket: the kernel will report
- * more. */
+/* True if a call that requested `length` bytes and received `received` has emptied the socket. The
+ * kernel will report more. */
 static inline bool gyre_transport_emptied(const struct gyre_transport *transport, size_t received, size_t length) {
   return transport->operations->emptied ? transport->operations->emptied(transport) : received < length;
 }
-/* Receives once into lent memory, appends to the input, returns as gyre_transport_receive. */
+/* Receives once and appends the bytes to the input. Returns as gyre_transport_receive. */
 ssize_t gyre_transport_fill(struct gyre_transport *transport);
 /* Appends unused bytes to the input. Returns 0 or -ENOMEM. */
 int gyre_transport_keep(struct gyre_transport *transport, const void *bytes, size_t length);
 void gyre_transport_consume(struct gyre_transport *transport, size_t length);
-/* True if a layer below the input, such as TLS, holds bytes unknown to the kernel. */
+/* True if a layer below the input holds received bytes, which the kernel no longer reports. */
 bool gyre_transport_pending(const struct gyre_transport *transport);
-/* True if unreceived bytes have come (under TLS of any record); an error or end does not count. */
+/* True if the input, the layer below or the socket has bytes. An error or an end does not count. */
 bool gyre_transport_input_waits(const struct gyre_transport *transport);
 /* True after a reset by the peer, but not after an orderly end. */
 bool gyre_transport_is_reset(const struct gyre_transport *transport);
@@ -111,44 +111,44 @@ static inline const char *gyre_transport_input(const struct gyre_transport *tran
 static inline uint32_t gyre_transport_available(const struct gyre_transport *transport) {
   return gyre_bytes_held(transport->input);
 }
-/* Returns the queue's bytes plus TLS's unsent ones. */
+/* Returns the number of unsent bytes: the queue's and those that TLS has encrypted. */
 static inline size_t gyre_transport_unsent(const struct gyre_transport *transport) {
   size_t held = transport->operations->held ? transport->operations->held(transport) : 0;
   return held + gyre_bytes_held(transport->output);
 }
 
-/* Returns the kernel's bytes that the peer has not taken (TCP: acknowledged); 0 if unknown. */
+/* Returns the kernel's bytes that the peer has not acknowledged; 0 if unknown. */
 size_t gyre_transport_untaken(const struct gyre_transport *transport);
 
 /* Queues a copy. Returns 0 or -errno: -EPIPE after the end, -ENOMEM, -ENOBUFS beyond
  * GYRE_BYTES_LIMIT, or the side's error. */
 int gyre_transport_write(struct gyre_transport *transport, const void *bytes, size_t length);
-/* Sends the pieces after the queue, uncopied. Returns taken bytes (fewer: the socket is full),
- * -EAGAIN or -errno. TLS may hold taken bytes, see gyre_transport_unsent and _flush. */
+/* Sends the queue, then the pieces without queuing them. Returns the number of bytes taken (fewer
+ * if the socket is full), -EAGAIN or -errno. TLS may hold taken bytes (gyre_transport_unsent). */
 ssize_t gyre_transport_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count);
-/* Sends bytes after the queue, and queues the rest. Returns 0 when nothing is left, -EAGAIN or
- * -errno. */
+/* Sends the queue, then the bytes, and queues those that are left. Returns 0 if all are sent,
+ * -EAGAIN or -errno. */
 int gyre_transport_pass(struct gyre_transport *transport, const void *bytes, size_t length);
-/* Sends a file's bytes, maybe fewer; returns 0 if it ends before `offset`. In the middle of
- * a message they are part of it, and precede the queue. An unreadable file harms no later write. */
+/* Sends up to `length` bytes of a file, before the queue if the transport is `occupied`. Returns 0
+ * if the file ends before `offset`. If the file is unreadable, later writes still work. */
 ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length);
-/* Sends the queue, and a requested end. Returns 0 when nothing is left, -EAGAIN (write.wants), or
- * -errno. */
+/* Sends the queue, then the end if it was requested. Returns 0 if all is sent, -EAGAIN (sets
+ * write.wants) or -errno. */
 int gyre_transport_flush(struct gyre_transport *transport);
-/* Ends the stream after the queue; returns as gyre_transport_flush. */
+/* Requests the end of the stream after the queue. Returns as gyre_transport_flush. */
 int gyre_transport_end(struct gyre_transport *transport);
 
-char *gyre_bytes_reserve(struct gyre_bytes **bytes,
-                         size_t room); /* memory for `room` more bytes; NULL: none, or too many */
+/* Returns memory for `room` more bytes; NULL if there is none or GYRE_BYTES_LIMIT is exceeded. */
+char *gyre_bytes_reserve(struct gyre_bytes **bytes, size_t room);
 int gyre_bytes_append(struct gyre_bytes **bytes, const void *more, size_t length); /* 0 or -ENOMEM */
 void gyre_bytes_consume(struct gyre_bytes **bytes, size_t length);
 void gyre_bytes_free(struct gyre_bytes **bytes);
 
-/* Lends this thread's memory until a call into net/ that uses the same half. NULL without
- * memory. */
+/* Lend this thread's memory until a call into net/ uses the same part of it. Return NULL if there
+ * is no memory. */
 #define GYRE_LENT_BYTES (64 * 1024)
 char *gyre_lent_received(void); /* from the socket */
 char *gyre_lent_plain(void);    /* to or from a protocol */
-/* For datagram.c: 1 MB of addresses, of which about 64 KB are touched. */
+/* For datagram.c. Usual packets touch about 64 KB of this memory. */
 #define GYRE_LENT_PACKETS_BYTES (1024 * 1024)
 char *gyre_lent_packets(void);

@@ -15,16 +15,16 @@ static VALUE wait_symbol(const struct gyre_side *side) {
   return ID2SYM(rb_intern(side->wants == GYRE_WRITABLE ? "wait_writable" : "wait_readable"));
 }
 
-/* Reads without waiting, for state machines on a {Gyre::Loop}; continues a TLS handshake.
+/* Reads without waiting, for state machines on a {Gyre::Loop}. Continues a TLS handshake.
  * @param limit [Integer] bytes at most
  * @param buffer [String, nil] filled and returned, reusing its memory
- * @return [String, Symbol, nil] binary; :wait_readable, :wait_writable; nil at the end
+ * @return [String, Symbol, nil] binary, :wait_readable or :wait_writable; nil at the end
  * @raise [SystemCallError, TLS::Error] the connection has failed */
 static VALUE object_read_available(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 2);
   size_t limit = argc ? (size_t)gyre_transport_object_limit(argv[0]) : PART_BYTES;
   VALUE string = argc > 1 ? argv[1] : Qnil;
-  if (!NIL_P(string)) StringValue(string); /* may call this transport */
+  if (!NIL_P(string)) StringValue(string); /* may run code that calls this transport */
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   size_t available = gyre_transport_available(&object->transport);
   if (available && available < limit) limit = available;
@@ -54,13 +54,13 @@ static VALUE object_read_available(int argc, VALUE *argv, VALUE self) {
   return string;
 }
 
-/* @return [Boolean] whether it holds bytes that the kernel does not report */
+/* @return [Boolean] whether received bytes are held, which the kernel no longer reports */
 static VALUE object_pending_p(VALUE self) {
   const struct gyre_transport *transport = &gyre_transport_object_get(self)->transport;
   return transport->input || gyre_transport_pending(transport) ? Qtrue : Qfalse;
 }
 
-/* @return [String] received bytes, still to be read */
+/* @return [String] received bytes that were not read yet */
 static VALUE object_unread(VALUE self) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   return rb_str_new(gyre_transport_input(&object->transport), (long)gyre_transport_available(&object->transport));
@@ -88,32 +88,32 @@ static VALUE object_queue(VALUE self, VALUE bytes) {
   return SIZET2NUM(gyre_transport_unsent(&object->transport));
 }
 
-/* Sends what the socket takes.
- * @return [true, Symbol] true once the kernel has all; else :wait_writable or :wait_readable
+/* Sends as many queued bytes as the socket takes.
+ * @return [true, Symbol] true if the kernel has all bytes, else :wait_writable or :wait_readable
  * @raise [SystemCallError, TLS::Error] the connection has failed */
 static VALUE object_flush_available(VALUE self) { return available(self, gyre_transport_flush, false, "send to"); }
 
-/* {#close_write} without waiting: call it, or {#flush_available}, again until it returns true.
+/* {#close_write} without waiting. Repeat it, or {#flush_available}, until it returns true.
  * @return [true, Symbol] as {#flush_available}
  * @raise [SystemCallError, TLS::Error] as {#flush_available} */
 static VALUE object_finish_available(VALUE self) { return available(self, gyre_transport_end, false, "send to"); }
 
-/* @return [Integer] written or queued bytes, also encrypted, that the kernel has not taken */
+/* @return [Integer] bytes, plain or encrypted, that the kernel has not taken yet */
 static VALUE object_unsent_bytes(VALUE self) {
   return SIZET2NUM(gyre_transport_unsent(&gyre_transport_object_get(self)->transport));
 }
 
 /* Continues the TLS handshake, as reads and writes do.
- * @return [true, Symbol] true after it, or without TLS; else :wait_readable or :wait_writable
- * @raise [SystemCallError, TLS::Error] it has failed */
+ * @return [true, Symbol] true if it is over or not needed, else :wait_readable or :wait_writable
+ * @raise [SystemCallError, TLS::Error] the handshake has failed */
 static VALUE object_handshake_available(VALUE self) {
   return available(self, gyre_transport_handshake, true, "TLS handshake with");
 }
 
-/* Returns the events to watch between these calls.
+/* Returns the events to wait for before the next of these calls.
  * @example loop.watch_io(key, transport.to_io, **transport.wants)
  * @param read [Boolean] whether the protocol wants input
- * @return [Hash{Symbol => Boolean}, nil] read and write for Gyre::Loop#watch_io, frozen; nil: none
+ * @return [Hash{Symbol => Boolean}, nil] keywords of Gyre::Loop#watch_io, frozen; nil: no event
  */
 static VALUE object_wants(int argc, VALUE *argv, VALUE self) {
   VALUE options, read = Qundef;

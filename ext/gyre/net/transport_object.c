@@ -1,5 +1,5 @@
-/* Gyre::Transport, for fibers and threads: methods wait by their thread's scheduler, or block only
- * the thread. Bytes move under the GVL: any thread may call any method. */
+/* Gyre::Transport, for fibers and threads. Methods wait by their thread's scheduler; if there is
+ * none, they block only the thread. Bytes move under the GVL: any thread may call any method. */
 #include "net/transport_object.h"
 #include "fiber/ruby_io.h"
 #include "fiber/scheduler.h"
@@ -16,9 +16,9 @@
 #define PART_BYTES 16384
 #define PIECES 16
 #define HIGH_WATER (64 * 1024) /* unsent bytes at which << waits */
-#define LOW_WATER (16 * 1024)  /* and until which */
+#define LOW_WATER (16 * 1024)  /* unsent bytes at which it stops waiting */
 #define FILE_PIECE_BYTES (1 << 20)
-#define RECEPTIONS 16 /* most receptions of a reader that has not taken its turn */
+#define RECEPTIONS 16 /* maximum receives of a reader that has not taken its turn */
 
 static VALUE transport_class;
 
@@ -33,7 +33,7 @@ static void object_mark(void *opaque) {
 
 static void object_free(void *opaque) {
   struct gyre_transport_object *object = opaque;
-  if (object->sends) gyre_deferred_cancel(&object->sends->deferred); /* its scheduler is garbage as well */
+  if (object->sends) gyre_deferred_cancel(&object->sends->deferred); /* its scheduler is garbage */
   xfree(object->sends);
   gyre_transport_free(&object->transport);
   xfree(object);
@@ -71,7 +71,7 @@ VALUE gyre_net_transport_take(struct gyre_transport *transport, VALUE peer) {
   return self;
 }
 
-/* Also for a closed transport. */
+/* Works with a closed transport, too. */
 static struct gyre_transport_object *peek(VALUE self) { return rb_check_typeddata(self, &object_type); }
 
 struct gyre_transport_object *gyre_transport_object_get(VALUE self) {
@@ -112,8 +112,8 @@ static void time_out(const struct gyre_transport_object *object, VALUE timeout, 
   rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class("Gyre::TimeoutError")));
 }
 
-/* Waits for what the side wants. Raises if another thread has closed the descriptor. `whole`: the
- * full limit; `timeout`: its rest. */
+/* Waits for the event that the side wants. Raises if another thread has closed the descriptor.
+ * `timeout`: seconds left; `whole`: the full limit, or nil. */
 static struct gyre_transport_object *wait_for(VALUE self, struct gyre_transport_object *object,
                                               const struct gyre_side *side, VALUE timeout, VALUE whole,
                                               const char *what) {
@@ -126,13 +126,12 @@ static struct gyre_transport_object *wait_for(VALUE self, struct gyre_transport_
   return object;
 }
 
-/* --- turns: one reader and one writer wait for the descriptor, others for their turn, as the bytes
- * may be theirs --- */
+/* --- turns: one reader and one writer wait for the descriptor, other callers for their turn --- */
 
 struct turn {
   VALUE self, turn;
-  VALUE timeout; /* its entry */
-  bool waited;   /* without an exception */
+  VALUE timeout; /* seconds, or nil */
+  bool waited;   /* the wait ended without an exception */
 };
 
 static VALUE turn_wait(VALUE argument) {
@@ -142,7 +141,7 @@ static VALUE turn_wait(VALUE argument) {
   return in_time;
 }
 
-/* Passes on the wake-up if another thread's exception follows it. */
+/* If an exception has ended the wait, passes on a wake-up that may have come before it. */
 static VALUE turn_waited(VALUE argument) {
   struct turn *turn = (struct turn *)argument;
   struct gyre_transport_object *object = peek(turn->self);
@@ -156,8 +155,8 @@ static VALUE turn_release(VALUE argument) {
   return peek(turn->self)->turn_waiters ? rb_funcall(turn->turn, rb_intern("release"), 0) : rb_mutex_unlock(turn->turn);
 }
 
-/* Times out if nothing has moved within one wait's limit. A woken caller always takes the turn, and
- * later passes it on. */
+/* Times out if no byte has moved within the limit of one wait. A woken caller always tries to take
+ * the turn, because its release wakes the next caller. */
 static void turn_take(VALUE self, VALUE turn, bool writes) {
   struct gyre_transport_object *object = peek(self);
   while (!RTEST(rb_mutex_trylock(turn))) {
@@ -175,7 +174,7 @@ static VALUE in_turn(VALUE self, bool writes, VALUE (*call)(VALUE), void *argume
   VALUE *place = writes ? &object->write_turn : &object->read_turn;
   if (NIL_P(*place)) {
     VALUE made = rb_class_new_instance(0, NULL, rb_path2class("Gyre::Transport::Turn"));
-    if (NIL_P(*place)) RB_OBJ_WRITE(self, place, made); /* another thread may have made one meanwhile */
+    if (NIL_P(*place)) RB_OBJ_WRITE(self, place, made); /* another thread may have made it */
   }
   struct turn turn = {self, *place, Qnil, false};
   turn_take(self, turn.turn, writes);
@@ -201,20 +200,20 @@ VALUE gyre_transport_object_take(struct gyre_transport_object *object, size_t le
 struct reading {
   VALUE self;
   enum { READ_PARTIAL, READ_LENGTH, READ_ALL, READ_UNTIL } kind;
-  bool waits;      /* in its turn */
-  int receptions;  /* out of turn */
-  bool keep, rest; /* keeps the separator; returns a rest without one at the end */
-  size_t limit;    /* exact, or the most */
+  bool waits;      /* has its turn and may wait */
+  int receptions;  /* receives without having the turn */
+  bool keep, rest; /* the result has the separator; at the end a rest is returned */
+  size_t limit;    /* bytes: exact number, or maximum */
   VALUE separator;
   size_t seen;      /* input bytes known to have no separator */
-  uint64_t seen_at; /* their stream position */
+  uint64_t seen_at; /* stream position of the input's start */
 };
 
 static VALUE take_until(struct reading *reading, struct gyre_transport_object *object) {
   struct gyre_transport *transport = &object->transport;
   size_t available = gyre_transport_available(transport), length = (size_t)RSTRING_LEN(reading->separator);
   uint64_t start = transport->received_bytes - available;
-  if (start != reading->seen_at) reading->seen = 0; /* another reader has taken some */
+  if (start != reading->seen_at) reading->seen = 0; /* another reader has taken bytes */
   reading->seen_at = start;
   if (available - reading->seen >= length) {
     const char *input = gyre_transport_input(transport), *separator = RSTRING_PTR(reading->separator);
@@ -253,7 +252,7 @@ static VALUE take_at_end(struct reading *reading, struct gyre_transport_object *
                                                                      : Qnil;
 }
 
-/* Receives once, if possible into `string`; returns as gyre_transport_receive. */
+/* Receives once: READ_PARTIAL into `string`, others into the input. Returns bytes or -errno. */
 static ssize_t receive(struct reading *reading, struct gyre_transport_object *object, VALUE *string) {
   struct gyre_transport *transport = &object->transport;
   size_t most = GYRE_LENT_BYTES;
@@ -281,8 +280,8 @@ bool gyre_transport_object_is_drained(struct gyre_transport_object *object) {
   return true;
 }
 
-/* Out of turn it neither waits nor yields, as another reader would take its bytes, and returns
- * Qundef. */
+/* Reads until the result is complete. Without having the turn, returns Qundef instead of waiting or
+ * yielding, because another reader would take its bytes. */
 static VALUE read_on(VALUE argument) {
   struct reading *reading = (struct reading *)argument;
   struct gyre_transport_object *object = gyre_transport_object_get(reading->self);
@@ -316,7 +315,7 @@ static VALUE read_by(struct reading *reading) {
   return in_turn(reading->self, false, read_on, reading);
 }
 
-/* Reads available bytes; waits only for the first.
+/* Reads available bytes. Waits only if there are none.
  * @param limit [Integer] bytes at most
  * @return [String, nil] binary; nil at the end
  * @raise [TimeoutError] if nothing comes for read_timeout_s
@@ -330,9 +329,9 @@ static VALUE object_read_partial(int argc, VALUE *argv, VALUE self) {
                                    .separator = Qnil});
 }
 
-/* Reads `length` bytes, fewer only at the end; nil: all bytes up to the end.
+/* Reads `length` bytes, fewer only at the end. If `length` is nil, reads all bytes up to the end.
  * @param length [Integer, nil] bytes
- * @return [String, nil] binary; nil at the end, "" for a length of 0 or without one
+ * @return [String, nil] binary; at the end nil, or "" if `length` is 0 or nil
  * @raise [TimeoutError, SystemCallError, TLS::Error] as {#read_partial} */
 static VALUE object_read(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 1);
@@ -369,12 +368,12 @@ struct flushing {
   bool waits;
 };
 
-/* Counts sent bytes without files, which are never queued. */
+/* Returns the number of sent bytes, except those of files, which are never queued. */
 static uint64_t queued_bytes_sent(const struct gyre_transport_object *object) {
   return object->transport.sent_bytes - object->file_bytes;
 }
 
-/* Returns Qundef instead of a wait out of turn. */
+/* Returns Qundef instead of waiting if it does not have its turn. */
 static VALUE flush_on(VALUE argument) {
   struct flushing *flushing = (struct flushing *)argument;
   struct gyre_transport_object *object = gyre_transport_object_get(flushing->self);
@@ -390,8 +389,8 @@ static VALUE flush_on(VALUE argument) {
   return Qnil;
 }
 
-/* Waits until at most `rest` bytes are unsent. After an exception `writers` stays counted, as the
- * rest may never leave. */
+/* Waits until at most `rest` of the queued bytes are unsent. After an exception, `writers` still
+ * counts this writer, because the rest may never leave. */
 static void flush(VALUE self, struct gyre_transport_object *object, int (*call)(struct gyre_transport *),
                   uint32_t rest) {
   struct flushing flushing = {.self = self,
@@ -405,14 +404,14 @@ static void flush(VALUE self, struct gyre_transport_object *object, int (*call)(
   object->writers--;
 }
 
-/* Sends nothing more after a truncated message. */
+/* Fails the write side after a truncated message. */
 static void cut(struct gyre_transport *transport, int error) {
   if (transport->write.state != GYRE_SIDE_OPEN) return;
   transport->write.state = GYRE_SIDE_FAILED;
   transport->write.error = (int16_t)error;
 }
 
-/* Sends what the socket takes, uncopied. Returns bytes. */
+/* Sends as many bytes as the socket takes, without queuing them. Returns their number. */
 static size_t send_pieces(struct gyre_transport_object *object, const VALUE *strings, int count) {
   struct iovec pieces[PIECES];
   if (count > PIECES) count = PIECES;
@@ -422,8 +421,8 @@ static size_t send_pieces(struct gyre_transport_object *object, const VALUE *str
   return sent > 0 ? (size_t)sent : 0;
 }
 
-/* Sends the strings as one message, until the kernel has them. After an exception (a timeout, a
- * stop) the rest leaves with the next write.
+/* Sends the strings as one message, and waits until the kernel has taken them. After an exception
+ * (a timeout, a stop) the rest leaves with the next write.
  * @param strings [Array<String>]
  * @return [Integer] bytes
  * @raise [TimeoutError] if the peer takes nothing for write_timeout_s
@@ -469,9 +468,9 @@ static struct gyre_transport_object *append(VALUE self, VALUE string, struct gyr
   return object;
 }
 
-/* Queues a string. Within a Gyre scheduler a turn's strings leave at its end, the next write or
- * flush raises errors, and it waits only from 64 KB unsent until 16 KB. Elsewhere it calls
- * {#write}.
+/* Queues a string. In a Gyre scheduler, strings of a turn leave together at its end, and the next
+ * write or flush raises their errors. Waits if more than 64 KB are unsent, until 16 KB are left. If
+ * there is no Gyre scheduler, calls {#write}.
  * @param string [String]
  * @return [self]
  * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write} */
@@ -486,7 +485,7 @@ static VALUE object_append(VALUE self, VALUE string) {
   return self;
 }
 
-/* Queues a string within a Gyre scheduler, and never waits: the caller limits unsent bytes.
+/* Queues a string in a Gyre scheduler. Never waits: the caller limits unsent bytes.
  * @param string [String]
  * @return [self]
  * @raise [SystemCallError] the write side has ended or failed */
@@ -495,7 +494,7 @@ static VALUE object_send_soon(VALUE self, VALUE string) {
   return self;
 }
 
-/* Keeps {#send_soon}'s queue until another call sends it.
+/* Cancels sending at the turn's end: the queue waits for another call that sends.
  * @return [self] */
 static VALUE object_hold(VALUE self) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
@@ -563,8 +562,8 @@ static VALUE send_file(VALUE argument) {
   return rb_ensure(send_pieces_of_file, argument, end_file, argument);
 }
 
-/* Sends a file's bytes as one message, if possible by sendfile(2). Ends the stream if an exception
- * (a timeout, a stop) cuts it: later writes raise ECONNABORTED.
+/* Sends a file's bytes as one message, if possible by sendfile(2). If an exception (a timeout, a
+ * stop) truncates the message, later writes raise ECONNABORTED.
  * @param file [IO] a regular file; its position is unused
  * @param offset [Integer] bytes
  * @param length [Integer] bytes
@@ -585,7 +584,7 @@ static VALUE object_write_file(VALUE self, VALUE file, VALUE offset, VALUE lengt
   return ULL2NUM(sending.moved);
 }
 
-/* Ends the stream after the queue; reading continues.
+/* Sends the queue, then ends the stream. Reading continues.
  * @return [nil]
  * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write} */
 static VALUE object_close_write(VALUE self) {
@@ -610,8 +609,8 @@ static VALUE object_initialize(VALUE self, VALUE io, VALUE peer) {
   return self;
 }
 
-/* Closes the socket without the queue or TLS's end, in a forked child or to show the peer a
- * truncation.
+/* Closes the socket without sending the queue or TLS's close_notify. Used in a forked child, or to
+ * show the peer that the stream is truncated.
  * @return [nil] */
 static VALUE object_abandon(VALUE self) {
   struct gyre_transport_object *object = peek(self);
@@ -620,13 +619,13 @@ static VALUE object_abandon(VALUE self) {
     gyre_deferred_send_check(object->sends);
     gyre_deferred_send_stop(object->sends);
   }
-  rb_funcall(object->io, rb_intern("close"), 0); /* avoids rb_io_close, which would skip waking waits */
+  rb_funcall(object->io, rb_intern("close"), 0); /* rb_io_close would not wake waiting calls */
   gyre_transport_free(&object->transport);
   object->transport.fd = -1;
   return Qnil;
 }
 
-/* @api private True if a write waits or was interrupted. */
+/* @api private True if a writer waits, or an exception has ended its wait. */
 static VALUE object_stuck_p(VALUE self) { return peek(self)->writers ? Qtrue : Qfalse; }
 
 /* @return [Socket] */
@@ -656,7 +655,7 @@ static VALUE object_set_write_timeout(VALUE self, VALUE seconds) {
   return set_timeout(self, &peek(self)->write_timeout, seconds);
 }
 
-/* @return [Boolean] whether it uses TLS */
+/* @return [Boolean] whether the transport uses TLS */
 static VALUE object_tls_p(VALUE self) {
   return peek(self)->transport.operations == &gyre_transport_plain ? Qfalse : Qtrue;
 }
@@ -685,7 +684,7 @@ static VALUE object_handshake(VALUE self, VALUE timeout) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   int64_t duration_ns = gyre_duration_ns(timeout), end_ns = gyre_timers_now() + duration_ns;
   int error;
-  object->writers++; /* after an exception it stays counted: nothing can be sent before the end */
+  object->writers++; /* stays counted after an exception, which leaves the handshake unfinished */
   while ((error = gyre_transport_handshake(&object->transport)) == -EAGAIN) {
     int64_t left_ns = end_ns - gyre_timers_now();
     VALUE left = duration_ns < 0 ? Qnil : DBL2NUM(left_ns > 0 ? (double)left_ns / 1e9 : 0.0);
