@@ -1,17 +1,17 @@
 /* A WebSocket as a protocol (http/connection.h): moves frames, answers pings and closes, handles
- * deadlines, drains at the server's stop; runs on the loop's fiber and never waits. Runs the app's
- * code in one fiber at a time, so that a socket's messages stay in order. A session that reads by
- * itself has its fiber until it returns; any other has one only while its code runs. Sockets that
- * are due in the same turn share one until their code waits. */
+ * deadlines, drains at the server's stop. Runs on the loop's fiber and never waits. One fiber at a
+ * time runs a socket's app code, which keeps messages in order. A session that reads by itself
+ * keeps its fiber until it returns. Other sockets that are due in one turn share a fiber until code
+ * waits. */
 #include "websocket/websocket.h"
 
 #include <errno.h>
 #include <ruby/encoding.h>
 #include <stdlib.h>
 
-#define COPY_BYTES_LIMIT 1024          /* longest payload copied behind its head */
-#define CONTROLS_AT_ONCE 64            /* control frames answered in a turn */
-#define DRAIN_STEP_NS INT64_C(1000000) /* time between two sockets' ends at the server's stop */
+#define COPY_BYTES_LIMIT 1024          /* longest payload copied behind its frame's head */
+#define CONTROLS_AT_ONCE 64            /* maximum control frames answered in a turn */
+#define DRAIN_STEP_NS INT64_C(1000000) /* delay between two sockets' closes at the server's stop */
 #define DRAIN_STEPS 5000
 
 static VALUE session, on_open, on_drained, on_close;
@@ -29,7 +29,7 @@ bool gyre_websocket_waits(const struct gyre_websocket *websocket, VALUE fiber) {
   return false;
 }
 
-/* Sets code and reason, once. */
+/* Sets code and reason, unless they are set. */
 static void note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
   if (websocket->end.code) return;
   websocket->end.code = (uint16_t)code;
@@ -39,7 +39,7 @@ static void note_end(struct gyre_websocket *websocket, unsigned code, const char
   websocket->end.length = (uint8_t)length;
 }
 
-/* Leaves the rest to http/connection.c. */
+/* Makes http/connection.c close the connection, or linger. */
 static void finish(struct gyre_websocket *websocket, bool linger) {
   struct gyre_http_connection *connection = websocket->connection;
   if (linger) {
@@ -61,7 +61,7 @@ static void cut(struct gyre_websocket *websocket, unsigned code) {
   finish(websocket, false);
 }
 
-/* Sets the connection's deadline to the socket's next one. */
+/* Sets the connection's deadline to the socket's earliest deadline. */
 static void schedule(struct gyre_websocket *websocket) {
   int64_t due_ns = INT64_MAX;
   if (websocket->times.blocked_ns)
@@ -110,7 +110,7 @@ static void wait_for_room(struct gyre_websocket *websocket) {
   schedule(websocket);
 }
 
-/* A stream's output is counted elsewhere. */
+/* An HTTP/2 stream's output is counted elsewhere. */
 static void count_output(struct gyre_websocket *websocket) {
   bool counts = websocket->connection && !websocket->connection->inner;
   gyre_http_budget_hold(&websocket->acceptor->capacity.output, &websocket->counted.output,
@@ -149,7 +149,7 @@ static void have_room(struct gyre_websocket *websocket) {
   flush(websocket);
 }
 
-/* Returns bytes or -errno. */
+/* Returns the number of sent bytes, or -errno. */
 static ssize_t send_at_once(struct gyre_transport *transport, const struct iovec *head, const struct iovec *payload) {
   char copy[GYRE_WEBSOCKET_HEAD_BYTES + COPY_BYTES_LIMIT];
   struct iovec pieces[] = {*head, *payload};
@@ -171,8 +171,8 @@ static int queue(struct gyre_transport *transport, const struct iovec *piece, si
   return gyre_transport_write(transport, (const char *)piece->iov_base + skipped, piece->iov_len - skipped);
 }
 
-/* A turn's first frame leaves at once, uncopied; later frames leave together at its end. A stream
- * collects them itself. */
+/* Sends a turn's first frame at once, and later frames together at its end. An HTTP/2 stream
+ * collects frames by itself. */
 static void send_pieces(struct gyre_websocket *websocket, struct iovec head, struct iovec payload) {
   struct gyre_loop *loop = gyre_websocket_loop(websocket);
   struct gyre_transport *transport = &websocket->connection->transport;
@@ -244,7 +244,7 @@ void gyre_websocket_ping(struct gyre_websocket *websocket) {
   if (websocket->connection) schedule(websocket);
 }
 
-/* An unasked pong only shows life (RFC 6455, section 5.5.3). */
+/* Answers a ping, or notes an answered ping. Ignores other pongs (RFC 6455, section 5.5.3). */
 static void take_control(struct gyre_websocket *websocket, const struct gyre_websocket_event *event) {
   if (event->opcode == GYRE_WEBSOCKET_PING) {
     if (!websocket->times.closing_ns)
@@ -259,8 +259,9 @@ static void take_control(struct gyre_websocket *websocket, const struct gyre_web
   gyre_websocket_wake(websocket, GYRE_WEBSOCKET_PONGS);
 }
 
-/* Closes after the peer's close or fault. A peer that has answered our close sends nothing more
- * that could cause a reset. If closes have crossed, ours may be queued. */
+/* Closes after the peer's close or fault. Lingers unless the peer has answered our close, because
+ * it then sends no more bytes that could cause a reset. Our close may still be queued if both
+ * closes crossed. */
 static void end(struct gyre_websocket *websocket, const struct gyre_websocket_event *event) {
   bool broken = event->kind == GYRE_WEBSOCKET_BROKEN;
   bool answered = websocket->times.closing_ns && !broken && gyre_websocket_unsent(websocket) == 0;
@@ -269,7 +270,7 @@ static void end(struct gyre_websocket *websocket, const struct gyre_websocket_ev
   if (websocket->connection) finish(websocket, !answered);
 }
 
-/* Ends the socket for the peer's fault, and tells the peer. */
+/* Closes the socket with this code and reason, because of the peer's fault. */
 static void fail(struct gyre_websocket *websocket, unsigned code, const char *reason) {
   struct gyre_websocket_event event = {
       .kind = GYRE_WEBSOCKET_BROKEN, .code = (uint16_t)code, .payload = reason, .length = (uint32_t)strlen(reason)};
@@ -282,8 +283,8 @@ static void count_input(struct gyre_websocket *websocket) {
   gyre_http_budget_hold(&websocket->acceptor->capacity.input, &websocket->counted.input, input ? input->capacity : 0);
 }
 
-/* Many sockets with parts of long messages could fill the memory: closes those that keep sending;
- * silent ones end after their idle time. */
+/* True if the server's input budget is used up and this socket has part of a message. The caller
+ * then closes it. Silent sockets end after their idle time. */
 static bool holds_too_much(struct gyre_websocket *websocket) {
   count_input(websocket);
   return websocket->input.held > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity.input);
@@ -301,7 +302,7 @@ void gyre_websocket_taken(struct gyre_websocket *websocket) {
   release(websocket);
 }
 
-/* Examines received bytes. False if something must happen before it receives more. */
+/* Parses received bytes. Returns false if the caller must not receive more now. */
 static bool look(struct gyre_websocket *websocket) {
   struct gyre_transport *transport = &websocket->connection->transport;
   unsigned controls = 0;
@@ -334,8 +335,8 @@ static bool look(struct gyre_websocket *websocket) {
   return true;
 }
 
-/* Drops what an event stream's client sends, to notice its end. HTTP/2's client side has ended with
- * the request. */
+/* Reads and drops bytes of an event stream's client, to notice its end. In HTTP/2 the client's side
+ * has ended with the request. */
 static void watch_for_end(struct gyre_websocket *websocket) {
   struct gyre_http_connection *connection = websocket->connection;
   const char *bytes;
@@ -425,7 +426,7 @@ static VALUE begin_code(struct gyre_websocket *websocket) {
 
 static void start_due(struct gyre_scheduler *scheduler, struct gyre_post *post);
 
-/* Begins with the next socket of this turn; nil: none. */
+/* Begins the code of this turn's next due socket. Returns the socket; nil if there is none. */
 static VALUE take_due(struct gyre_scheduler *scheduler) {
   while (!gyre_list_empty(&scheduler->due_posts)) {
     struct gyre_post *post = GYRE_CONTAINER(scheduler->due_posts.next, struct gyre_post, node);
@@ -446,8 +447,8 @@ static VALUE websocket_handler(VALUE self) {
   return ((const struct gyre_websocket *)RTYPEDDATA_DATA(self))->run.session;
 }
 
-/* Returns a message or the name of the handler's next method, in order: open, messages and drained
- * output as they come, close; nil if nothing is due. */
+/* Returns a message, the name of the handler's next method, or nil if nothing is due. The order is
+ * on_open, messages and on_drained as they come, on_close. */
 static VALUE websocket_event(VALUE self) {
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
   if (!websocket->run.opened) {
@@ -469,8 +470,8 @@ static VALUE websocket_event(VALUE self) {
   return on_close;
 }
 
-/* Returns the turn's next socket, or nil. `clean`: false if fiber-locals are left; nil if the code
- * was ended from outside, which ends the socket, too. */
+/* Returns the turn's next due socket, or nil. `clean` is false if fiber-locals are left, and nil if
+ * an interrupt has ended the code; the socket is then closed, too. */
 static VALUE websocket_over(VALUE self, VALUE clean) {
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
   struct gyre_scheduler *scheduler = websocket->acceptor->scheduler;
@@ -492,7 +493,7 @@ static VALUE spawn(VALUE self) {
   return gyre_spawn(websocket->acceptor->scheduler, fiber_main, self, Qnil);
 }
 
-/* Ends this socket alone if no fiber can be made. */
+/* Starts the due code in a fiber. If no fiber can be made, ends only this socket. */
 static void start_due(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   struct gyre_websocket *websocket = GYRE_CONTAINER(post, struct gyre_websocket, run.starting);
   if (!is_due(websocket)) return;
@@ -542,9 +543,9 @@ static void room(struct gyre_http_connection *connection) {
   if (websocket) have_room(websocket);
 }
 
-/* Pings a peer after half of its idle time, and closes after all of it. Silence does not count
- * while the app leaves a message unread, or while answers fill the output. An event stream gets a
- * comment after half of its idle time. */
+/* Pings a peer after half of the idle time, and closes the socket after all of it. Silence does not
+ * count while the app leaves a message unread, or while answers fill the output. An event stream
+ * gets a comment instead of a ping, and is not closed. */
 static void late(struct gyre_http_connection *connection) {
   struct gyre_websocket *websocket = connection->own;
   if (!websocket) return;
@@ -572,7 +573,7 @@ static void late(struct gyre_http_connection *connection) {
   RB_GC_GUARD(self);
 }
 
-/* At the server's stop, ends the session's fiber at its wait, unless that wait is for this
+/* At the server's stop, interrupts the session's fiber at its wait, unless it waits for this
  * socket. */
 static void stop_session(struct gyre_websocket *websocket) {
   if (!websocket->acceptor->draining || NIL_P(websocket->run.fiber) || websocket->run.fiber == rb_fiber_current() ||
@@ -617,7 +618,7 @@ static bool free_own(struct gyre_http_connection *connection, bool gone) {
   return true;
 }
 
-/* Spreads the ends, so that peers do not reconnect all at once. */
+/* Spreads the closes over time, so that peers do not reconnect all at once. */
 static void drain(struct gyre_http_connection *connection) {
   struct gyre_websocket *websocket = connection->own;
   if (!websocket || websocket->times.closing_ns || websocket->times.drain_ns) return;

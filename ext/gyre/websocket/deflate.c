@@ -1,4 +1,4 @@
-/* Compresses and decompresses messages (deflate.h). Without zlib no compression is negotiated. */
+/* Compresses and decompresses messages (deflate.h). Without zlib, WebSockets do not compress. */
 #include "feature.h"
 
 #include "websocket/deflate.h"
@@ -10,7 +10,7 @@
 
 #define LEVEL 1 /* level 6 takes two to four times as long and saves a tenth */
 
-static const uint8_t tail[] = {0, 0, 0xff, 0xff}; /* end of each message, not sent (section 7.2.1) */
+static const uint8_t tail[] = {0, 0, 0xff, 0xff}; /* end of a message, which is not sent (section 7.2.1) */
 
 static void end_stream(struct z_stream_s **stream, int (*end)(struct z_stream_s *)) {
   if (!*stream) return;
@@ -38,7 +38,7 @@ static void free_lent(void *lent) {
 
 static void make_lent_key(void) { pthread_key_create(&lent_key, free_lent); }
 
-/* Returns the thread's, or NULL. */
+/* Returns the thread's deflater and inflater; NULL if there is no memory. */
 static struct gyre_websocket_compression *lent(void) {
   pthread_once(&lent_once, make_lent_key);
   struct gyre_websocket_compression *lent = pthread_getspecific(lent_key);
@@ -49,8 +49,8 @@ static struct gyre_websocket_compression *lent(void) {
   return NULL;
 }
 
-/* Returns the socket's deflater, or without a context the thread's; NULL without memory. Smaller
- * windows come with smaller tables: 268 KB for 15 bits, 38 KB for 12. */
+/* Returns the socket's deflater if it keeps a context, else the thread's; NULL if there is no
+ * memory. A deflater takes 268 KB for 15 window bits, 38 KB for 12. */
 static z_stream *deflater_of(struct gyre_websocket_compression *compression) {
   struct gyre_websocket_compression *owner = compression->sent_keeps ? compression : lent();
   if (!owner) return NULL;
@@ -63,7 +63,7 @@ static z_stream *deflater_of(struct gyre_websocket_compression *compression) {
   return owner->deflater;
 }
 
-/* The thread's inflater has the largest window, which understands every sender. */
+/* The thread's inflater has the largest window, which fits every sender. */
 static z_stream *inflater_of(struct gyre_websocket_compression *compression) {
   struct gyre_websocket_compression *owner = compression->received_keeps ? compression : lent();
   if (!owner) return NULL;
@@ -96,7 +96,7 @@ bool gyre_websocket_inflate_begin(struct gyre_websocket_inflation *inflation,
   return true;
 }
 
-/* Inflates up to the room or the message's end. A sender may end a stream within a message and
+/* Inflates until the room is full or the message ends. In a message, a sender may end a stream and
  * begin another with the same context (section 7.2.3.4). */
 static int fill(struct gyre_websocket_inflation *inflation) {
   z_stream *stream = inflation->stream;

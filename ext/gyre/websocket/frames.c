@@ -1,5 +1,5 @@
-/* Gyre::WebSocket::Frames: a client's side of the frames, bytes in and messages out, for
- * lib/gyre/websocket/client.rb. Reads and sends nothing. */
+/* Gyre::WebSocket::Frames: parses and makes the frames of lib/gyre/websocket/client.rb. Uses no
+ * socket. */
 #include "gyre.h"
 #include "net/transport.h"
 #include "websocket/input.h"
@@ -32,7 +32,7 @@ static VALUE frames_allocate(VALUE class) {
   return self;
 }
 
-/* Takes the limit of a message's bytes. */
+/* Takes the maximum bytes of a message. */
 static VALUE frames_initialize(VALUE self, VALUE limit) {
   struct frames *frames = rb_check_typeddata(self, &frames_type);
   frames->input.message_bytes = NUM2UINT(limit);
@@ -63,8 +63,8 @@ static VALUE event_of(const struct gyre_websocket_event *event) {
   }
 }
 
-/* Returns the next kind (:message, :ping, :pong, :close, :broken) with its payload, and the code of
- * the last two; nil if more bytes are needed. Not called after :close and :broken. */
+/* Returns [kind, payload, code]: a :message, :ping, :pong, :close or :broken. Only the last two
+ * have a code. Returns nil if more bytes are needed. Not called after :close or :broken. */
 static VALUE frames_next(VALUE self) {
   struct frames *frames = rb_check_typeddata(self, &frames_type);
   struct gyre_bytes *bytes = frames->bytes;

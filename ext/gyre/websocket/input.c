@@ -1,7 +1,7 @@
 /* Parses received frames (input.h). */
 #include "websocket/input.h"
 
-#define FRAMES_LIMIT 100000 /* frames of one message, as empty frames take time but no memory */
+#define FRAMES_LIMIT 100000 /* maximum frames of a message: empty frames take time, but no memory */
 
 struct head {
   uint64_t length; /* of the payload */
@@ -59,7 +59,7 @@ static const char *fault_of(const struct gyre_websocket_input *input, const stru
   return NULL;
 }
 
-/* Section 5.5.1. */
+/* Parses the payload of a close (section 5.5.1). */
 static struct gyre_websocket_event closed(const char *payload, uint32_t length) {
   const uint8_t *bytes = (const uint8_t *)payload;
   struct gyre_utf8 utf8 = {0};

@@ -1,6 +1,6 @@
-/* Parses received frames of a WebSocket (RFC 6455, section 5) in their buffer: leaves a message's
- * payload there in one piece, unmasked and, if text, checked. Needs no other memory. Called by
- * connection.c, frames.c for clients, the fuzzer and a plain C test. No ruby.h.
+/* Parses a WebSocket's received frames (RFC 6455, section 5) in their buffer. A message's payload
+ * stays in the buffer in one piece, unmasked, and checked if it is text. Needs no other memory.
+ * Called by connection.c, frames.c for clients, the fuzzer and a plain C test. No ruby.h.
  *
  *   0 ········ start ────────── start + held ········ next ──────────── length
  *     done            message                 heads        not looked at */
@@ -11,8 +11,8 @@
 
 struct gyre_websocket_input {
   uint32_t start, held, next;
-  uint32_t message_bytes; /* limit of a message, as sent */
-  uint32_t frames;        /* of the present message */
+  uint32_t message_bytes; /* maximum bytes of a message as received */
+  uint32_t frames;        /* number of frames of the present message */
   struct {
     uint64_t length, taken;
     uint8_t mask[4];
@@ -20,17 +20,17 @@ struct gyre_websocket_input {
   } frame; /* frame of the current message */
   struct gyre_utf8 utf8;
   uint8_t opcode;    /* the current message's: TEXT or BINARY; 0: none */
-  bool compressed;   /* the present message is */
+  bool compressed;   /* the present message is compressed */
   bool may_compress; /* permessage-deflate was agreed on */
   bool client;       /* the peer is a server, which masks nothing */
 };
 
 enum gyre_websocket_event_kind {
   GYRE_WEBSOCKET_INCOMPLETE, /* all bytes are used, or more are needed */
-  GYRE_WEBSOCKET_MESSAGE,    /* a whole one; stays in the buffer until gyre_websocket_input_taken */
+  GYRE_WEBSOCKET_MESSAGE,    /* a whole message, kept until gyre_websocket_input_taken */
   GYRE_WEBSOCKET_CONTROL,    /* a ping or pong */
   GYRE_WEBSOCKET_CLOSED,     /* the peer's last frame, with its code or NO_CODE */
-  GYRE_WEBSOCKET_BROKEN      /* the peer has broken the protocol or a limit: close with this code */
+  GYRE_WEBSOCKET_BROKEN      /* the peer has broken the protocol or a limit: close with `code` */
 };
 
 struct gyre_websocket_event {
@@ -42,14 +42,14 @@ struct gyre_websocket_event {
   uint32_t length;
 };
 
-/* Looks further into the buffer. Not called again after CLOSED or BROKEN. */
+/* Parses more of the buffer. Not called after CLOSED or BROKEN. */
 struct gyre_websocket_event gyre_websocket_input_next(struct gyre_websocket_input *input, char *bytes, uint32_t length);
 
-/* The caller has copied the message. */
+/* Call after copying the message: its bytes may be removed. */
 void gyre_websocket_input_taken(struct gyre_websocket_input *input);
 
-/* Moves unread bytes behind an incomplete message, so that heads and control frames take no memory.
- * Returns the new length. */
+/* Moves unread bytes to the end of an incomplete message, over heads and control frames. Returns
+ * the new length. */
 uint32_t gyre_websocket_input_close_gap(struct gyre_websocket_input *input, char *bytes, uint32_t length);
 
 /* Returns the number of bytes to remove from the buffer's beginning. */

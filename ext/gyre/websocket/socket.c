@@ -1,5 +1,5 @@
-/* Gyre::WebSocket: methods of an open WebSocket (lib/gyre/websocket.rb), in fibers of the app;
- * other threads' calls go to the loop's thread. The socket may end during each wait. */
+/* Gyre::WebSocket's methods (lib/gyre/websocket.rb), called in the app's fibers. Calls of other
+ * threads are handed to the loop's thread. The socket may end during each wait. */
 #include "feature.h"
 #include "websocket/websocket.h"
 
@@ -15,7 +15,7 @@ static void websocket_mark(void *opaque) {
 
 static void websocket_free(void *opaque) {
   struct gyre_websocket *websocket = opaque;
-  if (websocket->connection) websocket->connection->own = NULL; /* Ruby exits and frees objects in any order */
+  if (websocket->connection) websocket->connection->own = NULL; /* at exit Ruby frees objects in any order */
   gyre_websocket_deflate_free(&websocket->compression);
   free(websocket->end.reason);
   free(websocket->room);
@@ -26,8 +26,7 @@ GYRE_TYPE(websocket_type, "Gyre::WebSocket", websocket_mark, websocket_free, NUL
 
 static struct gyre_websocket *websocket_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 
-/* True in another thread than the loop's: the loop's thread then does the work while this one
- * waits. */
+/* True outside the loop's thread, which then does the work while the caller waits. */
 static bool is_outside(VALUE self) {
   const struct gyre_websocket *websocket = websocket_get(self);
   return websocket->connection && gyre_thread_is_foreign(websocket->acceptor->scheduler);
@@ -45,7 +44,7 @@ static VALUE wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* False after the timeout; true for a change or the socket's end. */
+/* Returns false after the timeout, true after a change or the socket's end. */
 static bool wait_for(VALUE self, enum gyre_websocket_change change, int64_t timeout_ns) {
   struct gyre_websocket *websocket = websocket_get(self);
   struct gyre_websocket_waiter waiter = {.websocket = websocket, .change = change};
@@ -85,7 +84,7 @@ static void check_open(const struct gyre_websocket *websocket) {
   if (!websocket->connection || websocket->times.closing_ns) raise_closed(websocket);
 }
 
-/* The String's encoding decides. */
+/* Returns the opcode for the String's encoding. */
 static unsigned opcode_of(VALUE message) {
   int encoding = rb_enc_get_index(message);
   if (encoding == rb_ascii8bit_encindex()) return GYRE_WEBSOCKET_BINARY;
@@ -111,8 +110,8 @@ static bool has_more_than(const struct gyre_websocket *websocket, size_t bytes) 
   return gyre_websocket_unsent(websocket) > bytes || gyre_websocket_is_crowded(websocket);
 }
 
-/* Waits for a slow peer from the high water mark down to half, or to nothing if the server's budget
- * is used up. */
+/* If more than `output_bytes` are unsent, or the server's budget is used up, waits until half of
+ * `output_bytes` is unsent and the budget has room or nothing is unsent. */
 static void wait_for_room(VALUE self) {
   struct gyre_websocket *websocket = websocket_get(self);
   if (!has_more_than(websocket, websocket->limits.output_bytes)) return;
@@ -125,7 +124,7 @@ static VALUE websocket_write(VALUE self, VALUE message) {
   struct gyre_websocket *websocket = websocket_get(self);
   StringValue(message);
   unsigned opcode = opcode_of(message);
-  check_open(websocket); /* first: any thread may have a closed one */
+  check_open(websocket); /* first: a closed one may be in any thread */
   if (gyre_clock_is_due(websocket->acceptor->scheduler)) {
     gyre_yield_if_due(websocket->acceptor->scheduler);
     check_open(websocket);
@@ -154,8 +153,8 @@ static VALUE websocket_frame(VALUE class, VALUE message, VALUE window_bits) {
   return rb_obj_freeze(frame);
 }
 
-/* Sends a frame without waiting; closes a client with too much unsent. Returns false if unsent; nil
- * in another thread than the loop's. */
+/* Sends a frame without waiting. Closes a client that has too much unsent. Returns false if the
+ * frame was not sent, nil outside the loop's thread. */
 static VALUE websocket_offer(VALUE self, VALUE frame) {
   struct gyre_websocket *websocket = websocket_get(self);
   Check_Type(frame, T_STRING);
@@ -170,8 +169,8 @@ static VALUE websocket_offer(VALUE self, VALUE frame) {
   return Qtrue;
 }
 
-/* Prefetches the next sockets' memory while earlier ones make system calls: with 10,000 sockets it
- * is in no cache. GCC drops calls of a function that does nothing else. */
+/* Prefetches the memory of the next sockets during earlier sockets' system calls: with 10,000
+ * sockets it is in no cache. Inline, because GCC drops calls of a function that only prefetches. */
 __attribute__((always_inline)) static inline void fetch_ahead(VALUE class, VALUE subscribers, long place) {
   VALUE near = rb_ary_entry(subscribers, place + 2), far = rb_ary_entry(subscribers, place + 4);
   __builtin_prefetch((const void *)rb_ary_entry(subscribers, place + 6));
@@ -181,8 +180,8 @@ __attribute__((always_inline)) static inline void fetch_ahead(VALUE class, VALUE
     __builtin_prefetch(&websocket_get(near)->connection->transport);
 }
 
-/* Sends a Broadcast::Message to subscribers, and adds those of other threads' loops to `elsewhere`.
- * Returns how many took it. */
+/* Sends a Broadcast::Message to subscribers. Adds subscribers of other threads' loops to
+ * `elsewhere`. Returns the number of subscribers that took it. */
 static VALUE websocket_deliver_all(VALUE class, VALUE message, VALUE subscribers, VALUE elsewhere) {
   VALUE frame = Qnil;
   unsigned bits = 0;
@@ -206,7 +205,7 @@ static VALUE websocket_deliver_all(VALUE class, VALUE message, VALUE subscribers
   return LONG2NUM(taken);
 }
 
-/* Keeps the socket in a Hash until its end. False if it has ended. */
+/* Adds the socket to a topic's Hash until its end. Returns false if it has ended. */
 static VALUE websocket_join(VALUE self, VALUE topic) {
   struct gyre_websocket *websocket = websocket_get(self);
   Check_Type(topic, T_HASH);
@@ -228,7 +227,7 @@ static VALUE websocket_leave(VALUE self, VALUE topic) {
   return Qnil;
 }
 
-/* True in another thread than the loop's. */
+/* True outside the loop's thread. */
 static VALUE websocket_foreign_p(VALUE self) { return is_outside(self) ? Qtrue : Qfalse; }
 
 static VALUE websocket_stopping_p(VALUE self) { return websocket_get(self)->acceptor->draining ? Qtrue : Qfalse; }
@@ -264,7 +263,7 @@ static VALUE websocket_close(VALUE self, VALUE code, VALUE reason) {
   websocket->discards = true;
   if (websocket->unread) gyre_websocket_taken(websocket);
   gyre_websocket_wake(websocket, ~0u);
-  /* The peer's close may have come. */
+  /* The peer's close may have come already. */
   gyre_http_connection_report_again(websocket->connection);
   return Qnil;
 }
@@ -288,7 +287,7 @@ static VALUE websocket_pending(VALUE self) { return SIZET2NUM(gyre_websocket_uns
 
 static VALUE websocket_protocol(VALUE self) { return websocket_get(self)->protocol; }
 
-/* Called by the acceptor to end the session's code. True if that runs. */
+/* Called by the acceptor to end the session's code. Returns true if the code runs. */
 static VALUE websocket_interrupt(VALUE self, VALUE exception) {
   const struct gyre_websocket *websocket = websocket_get(self);
   if (NIL_P(websocket->run.fiber)) return Qfalse;
@@ -296,7 +295,7 @@ static VALUE websocket_interrupt(VALUE self, VALUE exception) {
   return Qtrue;
 }
 
-/* Called by ThreadCalls: ends that fiber's wait. */
+/* Called by ThreadCalls to end the fiber's wait for this socket. */
 static VALUE websocket_interrupt_reader(VALUE self, VALUE fiber, VALUE exception) {
   const struct gyre_websocket *websocket = websocket_get(self);
   if (gyre_websocket_waits(websocket, fiber)) gyre_interrupt_fiber(websocket->acceptor->scheduler, fiber, exception);
@@ -328,8 +327,8 @@ static void agree(struct gyre_websocket *websocket, VALUE compression) {
   websocket->input.may_compress = true;
 }
 
-/* Takes over a request's connection after its 101 (in a stream, and for events: 200). The session
- * begins after the request. */
+/* Takes over a request's connection after its response: 101, or 200 in a stream and for events. The
+ * session begins after the request. */
 static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VALUE wants, VALUE limits, VALUE protocol,
                                  VALUE compression, VALUE events) {
   struct gyre_http_exchange *handshake = gyre_http_exchange_open(exchange);

@@ -1,7 +1,7 @@
 /* A WebSocket (RFC 6455) on an HTTP/1.1 connection or in an HTTP/2 stream (RFC 8441): a protocol of
- * http/connection.h, like HTTP/1 and HTTP/2 (connection.c). An event stream is a WebSocket without
- * frames. connection.c moves frames and runs app code, socket.c has Ruby's methods
- * (lib/gyre/websocket.rb). Idle, it holds neither fiber nor buffer.
+ * http/connection.h, like HTTP/1 and HTTP/2. An event stream is a WebSocket without frames.
+ * connection.c moves frames and runs app code; socket.c has Ruby's methods (lib/gyre/websocket.rb).
+ * An idle WebSocket holds neither fiber nor buffer.
  *
  *   OPEN ─► CLOSING: our close was sent ─► over: the connection lingers or is closed
  *     └──── the peer's close, a fault, the end of the connection ────┘ */
@@ -13,7 +13,7 @@
 
 #define GYRE_WEBSOCKET_REASON_BYTES 123
 
-/* Events that call the session; none if the app's code reads. */
+/* Events for which the session's code is called; 0 if that code reads by itself. */
 enum gyre_websocket_wants {
   GYRE_WEBSOCKET_WANTS_MESSAGES = 1,
   GYRE_WEBSOCKET_WANTS_DRAINED = 2,
@@ -30,7 +30,7 @@ struct gyre_websocket_waiter {
   unsigned change; /* enum gyre_websocket_change */
 };
 
-/* For output beyond the socket's room, which most sockets never have. */
+/* Watches for room in the socket, which most sockets never need. */
 struct gyre_websocket_room {
   struct gyre_watch watch;
   struct gyre_websocket *websocket;
@@ -46,45 +46,45 @@ struct gyre_websocket_run {
   VALUE session, fiber;           /* `fiber`: runs the code, or nil */
   struct gyre_post starting;      /* linked while the code is due */
   uint8_t wants;                  /* enum gyre_websocket_wants */
-  bool begun, opened, busy, told; /* session begun, first called, running, last called */
-  bool waited;                    /* in a fiber of its own */
+  bool begun, opened, busy, told; /* request over, on_open called, code runs, on_close called */
+  bool waited;                    /* the fiber has waited, and is not shared any more */
 };
 
-/* Times on the loop's clock; 0: never. */
+/* Times on the loop's clock; 0: unset. */
 struct gyre_websocket_times {
-  int64_t heard_ns;   /* last bytes of the peer */
+  int64_t heard_ns;   /* when the peer last sent bytes */
   int64_t blocked_ns; /* since when the peer takes no output */
   int64_t closing_ns; /* when our close was sent */
-  int64_t drain_ns;   /* when to close, as the server stops */
+  int64_t drain_ns;   /* when to close at the server's stop */
 };
 
-/* Freed with its Ruby object, which acceptor->upgraded keeps until the session's end. Fields of
- * each message come first. */
+/* Freed with its Ruby object, which acceptor->upgraded keeps until the session's end. Fields that
+ * each message uses come first. */
 struct gyre_websocket {
-  struct gyre_http_connection *connection; /* NULL once it is over */
+  struct gyre_http_connection *connection; /* NULL once the socket has ended */
   struct gyre_http_acceptor *acceptor;
   VALUE self;
   struct gyre_websocket_run run;
   bool unread;             /* the buffer has a whole message */
   bool discards;           /* closed by the app: drops messages */
   bool choked;             /* reads nothing until the peer takes answers */
-  bool backed_up, drained; /* output waits for the socket; all has left since */
-  bool abandoned;          /* the parent's, in a forked child */
+  bool backed_up, drained; /* output waits for room; on_drained is due */
+  bool abandoned;          /* belongs to the parent of this forked child */
   bool events;             /* an event stream: sends plain text, reads nothing */
   struct gyre_list waiters;
   struct gyre_websocket_input input;
   struct {
     uint32_t input, output;
-  } counted;          /* bytes in the server's budgets */
-  uint64_t sent_turn; /* turn of a frame sent at once: later ones leave together */
+  } counted;          /* bytes counted in the server's budgets */
+  uint64_t sent_turn; /* last turn in which a frame was sent at once */
   struct gyre_websocket_times times;
-  struct gyre_websocket_room *room; /* freed with this; or NULL */
+  struct gyre_websocket_room *room; /* NULL before output first waits for room */
   struct gyre_websocket_limits limits;
   struct gyre_websocket_compression compression;
-  struct gyre_deferred sending; /* at the turn's end */
+  struct gyre_deferred sending; /* sends the queue at the turn's end */
   struct {
     uint32_t sent, answered;
-  } pings; /* numbers of the last ones */
+  } pings; /* numbers of the last ping and the last pong */
   struct {
     char *reason;   /* or NULL */
     uint16_t code;  /* 0: open */
@@ -97,11 +97,11 @@ struct gyre_websocket {
 static inline struct gyre_loop *gyre_websocket_loop(const struct gyre_websocket *websocket) {
   return &websocket->acceptor->scheduler->loop;
 }
-/* Runs what is due in a fiber, as the next turn begins (connection.c). */
+/* Runs due code in a fiber at the next turn's start (connection.c). */
 static inline void gyre_websocket_start(struct gyre_websocket *websocket) {
   gyre_post_here(websocket->acceptor->scheduler, &websocket->run.starting);
 }
-/* After half of its time a silent peer gets a ping. */
+/* Returns the silence after which a peer gets a ping. */
 static inline int64_t gyre_websocket_half(int64_t limit_ns) { return limit_ns < 0 ? limit_ns : limit_ns / 2; }
 
 extern const struct gyre_http_protocol gyre_websocket_protocol; /* connection.c */
@@ -109,25 +109,25 @@ extern const struct gyre_http_protocol gyre_websocket_protocol; /* connection.c 
 /* connection.c */
 void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes);
 bool gyre_websocket_waits(const struct gyre_websocket *websocket, VALUE fiber);
-/* Receives until a message is whole (websocket->unread), no bytes are left, or it is over. */
+/* Receives until a message is whole (websocket->unread), no bytes are left, or the socket ends. */
 void gyre_websocket_receive(struct gyre_websocket *websocket);
-/* Sends or queues a frame, unless it is over. */
+/* Sends or queues a frame, unless the socket has ended. */
 void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool compressed, const char *bytes,
                          size_t length);
-/* Sends a whole frame shared by many. */
+/* Sends a complete frame, which other sockets may share. */
 void gyre_websocket_send_framed(struct gyre_websocket *websocket, const char *bytes, size_t length);
-/* True for a peer with unsent output, if the server's budget is used up. */
+/* True if output is unsent and the server's output budget is used up. */
 bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket);
-/* Closes a peer too slow for broadcasts, and returns false. */
+/* Returns false for a peer that is too slow for broadcasts, and cuts its connection. */
 bool gyre_websocket_keeps_up(struct gyre_websocket *websocket);
-/* Sends a close, once, and waits for the peer's. */
+/* Sends a close, unless one was sent. The socket ends when the peer's close comes. */
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
 void gyre_websocket_ping(struct gyre_websocket *websocket);
 void gyre_websocket_taken(struct gyre_websocket *websocket);
 static inline size_t gyre_websocket_unsent(const struct gyre_websocket *websocket) {
   return websocket->connection ? gyre_transport_unsent(&websocket->connection->transport) : 0;
 }
-/* Takes the buffer's message as a String; nil if broken, which ends the socket. */
+/* Returns the buffer's message as a String. If inflating fails, ends the socket and returns nil. */
 VALUE gyre_websocket_take(struct gyre_websocket *websocket);
 void gyre_init_websocket_connection(VALUE class);
 
