@@ -1,5 +1,5 @@
-/* Gyre::DNS::Wire: DNS messages between bytes and Ruby, for lib/gyre/dns/message.rb. A record's
- * data is a String with uncompressed names. */
+/* Gyre::DNS::Wire: converts DNS messages between bytes and Ruby, for lib/gyre/dns/message.rb. A
+ * record's data is a String with uncompressed names. */
 #include "dns/dns.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 VALUE gyre_mDNS;
 static VALUE question_class, record_class;
 
-enum { NAME, TYPE, CLASS, TTL, DATA }; /* members of Record, the first three of Question, too */
+enum { NAME, TYPE, CLASS, TTL, DATA }; /* members of Record; Question has the first three */
 
 void gyre_dns_name_of(VALUE text, uint8_t name[GYRE_DNS_NAME_BYTES]) {
   StringValue(text);
@@ -21,14 +21,14 @@ VALUE gyre_dns_name_string(const uint8_t *name) {
   return rb_usascii_str_new(text, (long)gyre_dns_name_text(name, text));
 }
 
-/* Returns wire bytes, uncompressed. Raises ArgumentError. */
+/* Returns the name in wire form, uncompressed. Raises ArgumentError if it is invalid. */
 static VALUE wire_name(VALUE self, VALUE text) {
   uint8_t name[GYRE_DNS_NAME_BYTES];
   gyre_dns_name_of(text, name);
   return rb_str_new((const char *)name, (long)gyre_dns_name_length(name));
 }
 
-/* Used only where no Ruby code, and so no other fiber, can run. */
+/* Memory of one call. No Ruby code, and so no other fiber, runs during the call. */
 static _Thread_local uint8_t lent[GYRE_DNS_MESSAGE_BYTES + GYRE_DNS_EXPANDED_BYTES];
 
 struct reading {
@@ -68,8 +68,8 @@ static VALUE read_records(struct reading *reading, unsigned count) {
   return records;
 }
 
-/* Returns id, flags, questions, records of answer, authority and additional, OPT from its class
- * on or nil. Raises FormatError. */
+/* Returns id, flags, questions, records of the answer, authority and additional sections, and OPT's
+ * bytes from its class on (or nil). Raises FormatError. */
 static VALUE wire_parse(VALUE self, VALUE string) {
   struct gyre_dns_query query;
   struct reading reading = {rb_str_new_frozen(StringValue(string)), GYRE_DNS_HEADER_BYTES};
@@ -129,9 +129,9 @@ static size_t length_of_array(VALUE array) {
   return (size_t)RARRAY_LEN(array);
 }
 
-/* Writes `opt`, a record or nil, last, within `limit` bytes. Without room for answer and authority
- * the message is truncated without records (RFC 2181, section 9); omits additional records without
- * room. Raises ArgumentError, TypeError, RangeError. */
+/* Writes up to `limit` bytes, with `opt` (a record or nil) last. If answer or authority do not fit,
+ * truncates the message and writes no records (RFC 2181, section 9). Omits additional records that
+ * do not fit. Raises ArgumentError, TypeError, RangeError. */
 static VALUE wire_encode(VALUE self, VALUE id, VALUE flags, VALUE questions, VALUE sections, VALUE opt, VALUE limit) {
   uint16_t number = number_16(id), bits = number_16(flags), counts[4] = {0};
   struct gyre_dns_writer writer;

@@ -1,8 +1,8 @@
 /* Gyre::DNS::Receiver and Forwarder: UDP sockets on a loop, for lib/gyre/dns/server.rb, which owns
- * the receiver's, and upstream.rb. Each takes up to 16 packets per system call. A receiver sends
- * the responder's answers in one, and runs pooled fibers for other requests. A forwarder is
- * connected to a name server and passes questions on without fibers, each with a random id and
- * case. It takes only whole answers: rules get the question again after anything else. */
+ * the receiver's socket, and upstream.rb. Both receive up to 16 packets per system call. A receiver
+ * sends the responder's answers together, and runs rules in pooled fibers. A forwarder passes
+ * questions on to one name server without fibers, each with random id and case. If no complete
+ * answer comes, the rules get the question again. */
 #include "dns/dns.h"
 #include "fiber/scheduler.h"
 #include "loop/forks.h"
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define REQUEST_BYTES 4096 /* longer requests are malformed */
-#define ROUNDS 8           /* batches a turn */
+#define ROUNDS 8           /* maximum batches in a turn */
 
 struct packets {
   struct gyre_scheduler *scheduler; /* NULL: closed */
@@ -26,7 +26,7 @@ struct packets {
   int fd;
 };
 
-/* Takes packets in this thread's scheduler until `leave`. Returns 0 or -errno. */
+/* Watches for packets in this thread's scheduler until `leave`. Returns 0 or -errno. */
 static int enter(struct packets *packets, VALUE self, int fd,
                  void (*ready)(struct gyre_loop *, struct gyre_watch *, unsigned),
                  void (*closing)(struct gyre_client *)) {
@@ -51,7 +51,7 @@ static void leave(struct packets *packets) {
   gyre_list_remove(&packets->client.node);
 }
 
-/* A batch that is not full has emptied the socket; after a network error there may be more. */
+/* A batch that is not full has emptied the socket. After a network error more may be there. */
 static void await_more(struct packets *packets, int count) {
   struct gyre_loop *loop = &packets->scheduler->loop;
   if (count == GYRE_DATAGRAM_BATCH || (count < 0 && count != -EAGAIN))
@@ -63,10 +63,10 @@ static void await_more(struct packets *packets, int count) {
 struct receiver {
   struct packets packets;
   VALUE io, responder, log; /* `log` is nil, or gets the responses */
-  VALUE pending;            /* an Array of questions for rules, and of responses to log */
+  VALUE pending;            /* Array: questions for rules, and responses for the log */
   struct gyre_deferred flushing;
   struct gyre_datagram_queue *queue;
-  unsigned waiting, waiting_limit; /* rules' fibers */
+  unsigned waiting, waiting_limit; /* rules that run or wait; their maximum */
 };
 
 static void receiver_mark(void *opaque) {
@@ -96,7 +96,7 @@ static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *defer
   flush(GYRE_CONTAINER(deferred, struct receiver, flushing));
 }
 
-/* Returns the next response's place. */
+/* Returns the queue's place for the next response. */
 static char *place(struct receiver *receiver) {
   if (receiver->queue->count == GYRE_DATAGRAM_BATCH) flush(receiver);
   return receiver->queue->bytes[receiver->queue->count];
@@ -107,14 +107,14 @@ struct arrival {
   struct receiver *receiver;
   struct gyre_datagram_address from;
   const struct gyre_datagram_local *local;
-  VALUE transaction; /* or Qfalse: made of the request if rules answer */
+  VALUE transaction; /* Qfalse: made from `request` if rules answer */
   const struct gyre_dns_request *request;
   const struct gyre_dns_manner *manner;
-  const char *response; /* in place(); NULL: rules answer */
+  const char *response; /* in the queue; NULL: rules answer */
   size_t length;
 };
 
-/* Copies the bytes, as rules may receive packets into the lent memory. */
+/* Copies the bytes, because rules may receive packets into the same lent memory. */
 static VALUE add_body(VALUE argument) {
   const struct arrival *arrival = (const struct arrival *)argument;
   VALUE rules = gyre_dns_responder_get(arrival->receiver->responder)->rules, added = arrival->transaction;
@@ -128,7 +128,8 @@ static VALUE add_body(VALUE argument) {
   return Qnil;
 }
 
-/* Adds a question for rules, or a response to be logged in a fiber, as a write may wait. */
+/* Adds a question for rules, or a response for the log. A fiber writes the log, as that may
+ * wait. */
 static void add_pending(const struct arrival *arrival) {
   int state = 0;
   rb_protect(add_body, (VALUE)arrival, &state);
@@ -171,7 +172,7 @@ static void run_rule(struct receiver *receiver, VALUE transaction) {
   send_response(&arrival, to);
 }
 
-/* Ends at the limit: each question may be deferred. */
+/* Stops at the limit, because each rule may defer its question. */
 static VALUE run_rules(VALUE self) {
   struct receiver *receiver = get(self);
   while (RARRAY_LEN(receiver->pending) > 0 && receiver->waiting <= receiver->waiting_limit) {
@@ -192,8 +193,8 @@ static VALUE end_rules(VALUE self) {
 
 static VALUE rules_main(VALUE self) { return rb_ensure(run_rules, self, end_rules, self); }
 
-/* A fiber runs rules one by one and is replaced when it waits. Raises a rule's Interrupt or
- * SystemExit. */
+/* Starts a fiber that runs rules one by one, and a further fiber when it waits. Raises a rule's
+ * Interrupt or SystemExit. */
 static VALUE start_rules(VALUE self) {
   struct receiver *receiver = get(self);
   while (RARRAY_LEN(receiver->pending) > 0 && receiver->packets.scheduler) {
@@ -208,8 +209,9 @@ static VALUE start_rules(VALUE self) {
   return Qnil;
 }
 
-/* Makes an upstream's reply the response, without parsing records. `to`: room for `length` and 64
- * bytes, or for the most bytes over UDP. Returns the response's length; 0 if that cannot be. */
+/* Copies an upstream's reply to `to` as the response, without rewriting records. `to` has room for
+ * `length` + 64 bytes, or for a datagram. Returns the response's length; 0: the reply is
+ * unusable. */
 static size_t adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
   const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   struct gyre_dns_edns edns = transaction->manner.edns;
@@ -221,7 +223,7 @@ static size_t adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
       found.records_at != GYRE_DNS_HEADER_BYTES + found.question.name_length + 4) /* a compressed name */
     return 0;
   size_t end = length, own = edns.present ? 11 + edns.options_length : 0;
-  if (found.edns.present) { /* the last record, or there is one behind it */
+  if (found.edns.present) { /* OPT must be the last record */
     if (found.edns.options + found.edns.options_length != (const uint8_t *)reply + length) return 0;
     end = found.opt_at;
     found.counts[3]--;
@@ -250,7 +252,7 @@ static void defer(struct gyre_dns_transaction *transaction) {
   get(transaction->receiver)->waiting++;
 }
 
-/* Sends the response. Without a reply, or if that cannot be adopted, the rules go on. */
+/* Sends the response. If there is no reply, or it is unusable, the rules go on. */
 static void answer_deferred(VALUE transaction, const char *reply, size_t length) {
   struct receiver *receiver = get(gyre_dns_transaction_get(transaction)->receiver);
   struct arrival arrival;
@@ -293,7 +295,7 @@ static void on_readable(struct gyre_loop *loop, struct gyre_watch *watch, unsign
   if (state) rb_jump_tag(state);
 }
 
-/* Sends pending responses. */
+/* Sends queued responses and leaves the loop. */
 static void stop_client(struct gyre_client *client) {
   struct receiver *receiver = GYRE_CONTAINER(client, struct receiver, packets.client);
   gyre_deferred_cancel(&receiver->flushing);
@@ -301,8 +303,8 @@ static void stop_client(struct gyre_client *client) {
   leave(&receiver->packets);
 }
 
-/* Runs in this thread's scheduler until `stop`. `log` gets each response and its client's address,
- * in a fiber, or is nil; `waiting_limit`: rules that run or wait at once. */
+/* Runs in this thread's scheduler until `stop`. `log` gets each response with its client's address,
+ * in a fiber, unless nil. `waiting_limit`: maximum rules that run or wait at once. */
 static VALUE receiver_new(VALUE class, VALUE io, VALUE responder, VALUE log, VALUE waiting_limit) {
   struct receiver *receiver;
   unsigned limit = NUM2UINT(waiting_limit);
@@ -331,11 +333,11 @@ static VALUE receiver_stop(VALUE self) {
 /* Number of rules that run or wait. */
 static VALUE receiver_waiting(VALUE self) { return UINT2NUM(get(self)->waiting); }
 
-#define PLACES 1024    /* by id; at most half of them are taken, as random bytes are used up before */
-#define DRAWN_BYTES 10 /* for a question: its id, and the case of its letters */
+#define PLACES 1024    /* by id; less than half are taken when the random bytes are used up */
+#define DRAWN_BYTES 10 /* per question: its id, and the case of its letters */
 #define TICK_NS INT64_C(1000000000)
-#define TICKS_TAKING 2 /* before another port is used */
-#define TICKS_OPEN 7   /* so that the last question has 5 s for its reply */
+#define TICKS_TAKING 2 /* then another forwarder, with another port, takes questions */
+#define TICKS_OPEN 7   /* then it closes: the last question has had 5 s for its reply */
 
 struct place {
   VALUE transaction; /* Qfalse: free */
@@ -356,7 +358,7 @@ static void forwarder_mark(void *opaque) {
   for (int i = 0; i < PLACES && forwarder->taken; i++) rb_gc_mark(forwarder->places[i].transaction);
 }
 
-/* Without write barriers: places change with every question. */
+/* No write barriers, because places change with every question. */
 GYRE_TYPE(forwarder_type, "Gyre::DNS::Forwarder", forwarder_mark, RUBY_DEFAULT_FREE, NULL, 0);
 
 static void give_back(struct forwarder *forwarder, struct place *place, const char *reply, size_t length) {
@@ -369,7 +371,7 @@ static void give_back(struct forwarder *forwarder, struct place *place, const ch
 
 static void close_client(struct gyre_client *client) {
   struct forwarder *forwarder = GYRE_CONTAINER(client, struct forwarder, packets.client);
-  VALUE self = client->self; /* the client kept it */
+  VALUE self = client->self; /* after `leave` the client keeps it no more */
   if (client->forks == gyre_forks) gyre_timers_cancel(&forwarder->packets.scheduler->loop.timers, &forwarder->tick);
   leave(&forwarder->packets);
   close(forwarder->packets.fd);
@@ -413,7 +415,8 @@ static bool is_answer(const struct place *place, const struct gyre_datagram_pack
          memcmp(reply.question.name, name, reply.question.name_length) == 0;
 }
 
-/* Ignores packets with another id. Rules ask again, from another port, after any but an answer. */
+/* Ignores packets with an unknown id. After an invalid reply the rules ask again, by another
+ * port. */
 static void take(struct forwarder *forwarder, const struct gyre_datagram_packet *packet) {
   if (packet->length < GYRE_DNS_HEADER_BYTES) return;
   struct place *place = &forwarder->places[gyre_dns_16((const uint8_t *)packet->bytes) % PLACES];
@@ -432,8 +435,8 @@ static void on_reply(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
     await_more(&forwarder->packets, count);
 }
 
-/* Opens in this thread's scheduler. `sockaddr`: the server's; `random`: DRAWN_BYTES for each
- * question. Raises SystemCallError. */
+/* Opens in this thread's scheduler. `sockaddr`: the name server's address; `random`: DRAWN_BYTES
+ * for each question. Raises SystemCallError. */
 static VALUE forwarder_new(VALUE class, VALUE sockaddr, VALUE random) {
   struct gyre_loop *loop = &gyre_scheduler_current()->loop;
   struct forwarder *forwarder;
@@ -458,7 +461,7 @@ static VALUE forwarder_new(VALUE class, VALUE sockaddr, VALUE random) {
   return self;
 }
 
-/* Draws until a place is free. NULL: another forwarder's turn. */
+/* Draws until a place is free. Returns NULL if this forwarder takes no more questions. */
 static struct place *draw(struct forwarder *forwarder) {
   while (forwarder->packets.scheduler && forwarder->packets.client.forks == gyre_forks && !is_old(forwarder)) {
     const char *drawn = RSTRING_PTR(forwarder->random) + forwarder->next;
@@ -471,7 +474,7 @@ static struct place *draw(struct forwarder *forwarder) {
   return NULL;
 }
 
-/* EDNS concerns one hop (RFC 6891): the upstream gets ours. */
+/* EDNS is for one hop (RFC 6891): the upstream gets an OPT of our own. */
 static void put_query(const struct gyre_dns_transaction *asked, struct gyre_dns_writer *writer, uint16_t id) {
   struct gyre_dns_edns edns = {.udp_bytes = GYRE_DNS_UDP_BYTES, .flags = asked->manner.edns.flags};
   uint16_t counts[4] = {1, 0, 0, gyre_dns_put_opt(writer, &edns)};
@@ -479,8 +482,8 @@ static void put_query(const struct gyre_dns_transaction *asked, struct gyre_dns_
   gyre_dns_put_header(writer, id, GYRE_DNS_RD | repeated, counts);
 }
 
-/* Passes on a deferrable transaction's question: its response leaves without the caller. False:
- * this one takes no more questions. */
+/* Passes on a deferrable transaction's question, and later sends its response. Returns false if
+ * this forwarder takes no more questions. */
 static VALUE forwarder_take(VALUE self, VALUE transaction) {
   struct forwarder *forwarder = rb_check_typeddata(self, &forwarder_type);
   uint8_t query[GYRE_DNS_HEADER_BYTES + GYRE_DNS_NAME_BYTES + 4 + 11], name[GYRE_DNS_NAME_BYTES];

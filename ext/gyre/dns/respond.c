@@ -7,7 +7,7 @@
 enum { NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED, BADVERS = 16 };
 enum { TKEY = 249, TSIG = 250, IXFR = 251, AXFR = 252 };
 
-/* Returns the number of address bytes, 4 for IPv4 in IPv6. */
+/* Returns the number of address bytes: 4 for IPv4, even if mapped into IPv6. */
 static size_t address_bytes(const struct sockaddr *from, uint8_t bytes[16]) {
   if (from->sa_family == AF_INET) {
     memcpy(bytes, &((const struct sockaddr_in *)from)->sin_addr, 4);
@@ -20,7 +20,7 @@ static size_t address_bytes(const struct sockaddr *from, uint8_t bytes[16]) {
   return mapped ? 4 : 16;
 }
 
-/* Writes the 24 bytes of client and server cookie of this time. */
+/* Writes the client cookie and the server cookie of `time_s`, 24 bytes. */
 static void make_cookie(const struct gyre_dns_responder *responder, const struct sockaddr *from, const uint8_t *client,
                         uint32_t time_s, uint8_t cookie[GYRE_DNS_COOKIE_BYTES]) {
   uint8_t input[32];
@@ -34,7 +34,8 @@ static void make_cookie(const struct gyre_dns_responder *responder, const struct
 
 enum cookie { NO_COOKIE, BAD_COOKIE, NEW_COOKIE, GOOD_COOKIE };
 
-/* Checks the request's cookie, and writes the response's. A server cookie is valid for an hour. */
+/* Checks the request's cookie, and writes the response's cookie. A server cookie is valid for an
+ * hour. */
 static enum cookie check_cookie(const struct gyre_dns_responder *responder, const struct gyre_dns_request *request,
                                 const struct gyre_dns_query *query, struct gyre_dns_manner *manner) {
   size_t length = 0;
@@ -58,8 +59,8 @@ static enum cookie check_cookie(const struct gyre_dns_responder *responder, cons
 
 enum limit { PASSES, TRUNCATES, DROPS };
 
-/* Counts a response to the network (/24, /56) in this second. Truncates every other one beyond the
- * limit, so that a client behind a forged address can use TCP. */
+/* Counts a response to the client's network (/24 or /56) in this second. Beyond the limit,
+ * truncates every other response, so that a client whose address others forge can use TCP. */
 static enum limit count_response(struct gyre_dns_responder *responder, const struct gyre_dns_request *request) {
   uint8_t address[16] = {0};
   size_t length = address_bytes(request->from, address);
@@ -123,7 +124,7 @@ static const struct gyre_dns_zone *zone_of(const struct gyre_dns_responder *resp
   return best;
 }
 
-/* Writes zones' records; a CNAME may lead to another zone. */
+/* Writes the zone's records, and those of other zones to which a CNAME leads. */
 static size_t from_zone(struct making *making, const struct gyre_dns_zone *zone) {
   const struct gyre_dns_query *query = making->query;
   struct gyre_dns_lookup lookup = {
@@ -173,7 +174,7 @@ enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, cons
     if (!request->stream && offered > 512) manner->limit = offered;
     cookie = check_cookie(responder, request, &query, manner);
     if (cookie == BAD_COOKIE && rcode == NOERROR) rcode = FORMERR;
-    /* Without a question it only asks for a cookie (RFC 7873, section 5.4). */
+    /* A query with no question only asks for a cookie (RFC 7873, section 5.4). */
     if (rcode == FORMERR && cookie > BAD_COOKIE && query.counts[0] == 0) rcode = NOERROR;
   }
   if (responder->rate_limit && !request->stream && cookie != GOOD_COOKIE) {

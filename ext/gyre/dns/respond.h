@@ -1,5 +1,6 @@
-/* Responds to requests without Ruby: refuses or drops invalid ones, answers from zones, leaves the
- * rest to rules. Also cookies (RFC 7873) and the limit per network. No socket, no ruby.h. */
+/* Responds to requests without Ruby: refuses or drops invalid requests, answers from zones, leaves
+ * others to rules. Checks cookies (RFC 7873) and limits responses per network. No socket, no
+ * ruby.h. */
 #pragma once
 
 #include "dns/zone.h"
@@ -9,11 +10,11 @@
 #define GYRE_DNS_UDP_BYTES 1232 /* largest response over UDP (DNS flag day 2020) */
 #define GYRE_DNS_COOKIE 10      /* EDNS option */
 #define GYRE_DNS_COOKIE_BYTES 24
-#define GYRE_DNS_NETWORKS 4096 /* buckets of the limit */
+#define GYRE_DNS_NETWORKS 4096 /* buckets of the rate limit */
 
 enum gyre_dns_action { GYRE_DNS_DROP, GYRE_DNS_REPLY, GYRE_DNS_ASK };
 
-/* Counts, in the order of metrics. */
+/* Counters, in the order of their names in zone_object.c. */
 struct gyre_dns_counts {
   uint64_t queries, answers, malformed, dropped, refused, truncated, limited, asked, overload, unsent;
 };
@@ -28,26 +29,27 @@ struct gyre_dns_responder {
   struct gyre_dns_bucket {
     uint64_t network;
     uint32_t second, sent;
-  } * buckets; /* GYRE_DNS_NETWORKS, with a limit */
+  } * buckets; /* GYRE_DNS_NETWORKS; NULL if there is no limit */
 };
 
 struct gyre_dns_request {
   const uint8_t *bytes;
   size_t length;
   const struct sockaddr *from;
-  bool stream;    /* TCP, TLS or HTTPS: any length and number */
+  bool stream;    /* TCP, TLS or HTTPS: no limit of length or rate */
   uint32_t now_s; /* the wall clock, for cookies and limits */
 };
 
-/* The permitted form of a response; kept for rules. */
+/* The limit and options of a response, which rules need, too. */
 struct gyre_dns_manner {
   size_t limit;  /* bytes */
-  uint16_t type; /* asked for */
+  uint16_t type; /* the question's type */
   struct gyre_dns_edns edns;
   uint8_t cookie[4 + GYRE_DNS_COOKIE_BYTES];
 };
 
-/* GYRE_DNS_REPLY: `to`, with room for GYRE_DNS_MESSAGE_BYTES, has a response of `length`.
- * GYRE_DNS_ASK: a rule responds, in this manner. */
+/* GYRE_DNS_REPLY: `to` has a response of `length` bytes. GYRE_DNS_ASK: rules respond, with
+ * `manner`. `to` has room for GYRE_DNS_MESSAGE_BYTES, or for GYRE_DNS_UDP_BYTES if not a
+ * stream's. */
 enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, const struct gyre_dns_request *request,
                                       struct gyre_dns_manner *manner, uint8_t *to, size_t *length);

@@ -1,6 +1,6 @@
-/* Gyre::DNS::Transaction: a question for rules, and its response as long as that is a response code
- * and a few addresses. Made by packets_object.c and zone_object.c; lib/gyre/dns/transaction.rb has
- * the other methods, and makes a Message of any other response. */
+/* Gyre::DNS::Transaction: a question for rules, and its response while that is plain (a code and a
+ * few addresses). Made by packets_object.c and zone_object.c. lib/gyre/dns/transaction.rb has the
+ * other methods, and makes a Message of any other response. */
 #include "dns/dns.h"
 
 #include <arpa/inet.h>
@@ -82,7 +82,7 @@ size_t gyre_dns_transaction_write(VALUE self, uint8_t *to) {
   return writer.length;
 }
 
-/* @return [String] the response, as long as it is here */
+/* @return [String] the plain response */
 static VALUE transaction_encode(VALUE self) {
   uint8_t bytes[PLAIN_BYTES];
   size_t length = gyre_dns_transaction_write(self, bytes);
@@ -115,7 +115,7 @@ static VALUE transaction_type_number(VALUE self) { return INT2FIX(gyre_dns_trans
 /* @return [String] the request, frozen */
 static VALUE transaction_bytes(VALUE self) { return gyre_dns_transaction_get(self)->bytes; }
 
-/* @return [Integer] most bytes of the response */
+/* @return [Integer] maximum bytes of the response */
 static VALUE transaction_limit(VALUE self) { return SIZET2NUM(gyre_dns_transaction_get(self)->manner.limit); }
 
 static VALUE transaction_rules(VALUE self) { return gyre_dns_transaction_get(self)->rules; }
@@ -126,20 +126,20 @@ static VALUE transaction_sockaddr(VALUE self) {
   return rb_str_new((const char *)&transaction->from, (long)transaction->from_length);
 }
 
-/* @return [Integer] of the response's OPT: DO */
+/* @return [Integer] EDNS flags of the response: DO or 0 */
 static VALUE transaction_edns_flags(VALUE self) { return INT2FIX(gyre_dns_transaction_get(self)->manner.edns.flags); }
 
-/* @return [Boolean] whether a forwarder may answer it: rules have added no records */
+/* @return [Boolean] whether a forwarder may answer: rules have added no records */
 static VALUE transaction_is_deferrable(VALUE self) {
   const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   bool empty = transaction->plain && transaction->count == 0;
   return !NIL_P(transaction->receiver) && !transaction->deferred && empty ? Qtrue : Qfalse;
 }
 
-/* @return [Boolean] whether the response is here */
+/* @return [Boolean] whether the response is plain, not a Message */
 static VALUE transaction_is_plain(VALUE self) { return gyre_dns_transaction_get(self)->plain ? Qtrue : Qfalse; }
 
-/* Adds an address to the answers. Returns false if that takes a Message. */
+/* Adds an address to the answers. Returns false if the response needs a Message. */
 static VALUE transaction_add_address(VALUE self, VALUE text, VALUE ttl) {
   struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   unsigned ttl_s = NUM2UINT(ttl); /* may run Ruby code, which may add addresses */
@@ -152,13 +152,13 @@ static VALUE transaction_add_address(VALUE self, VALUE text, VALUE ttl) {
   return Qtrue;
 }
 
-/* @param rcode [Integer] of the response, while it is here */
+/* @param rcode [Integer] response code of the plain response */
 static VALUE transaction_set_rcode(VALUE self, VALUE rcode) {
   gyre_dns_transaction_get(self)->rcode = (uint16_t)NUM2UINT(rcode);
   return Qtrue;
 }
 
-/* @param rcode [Integer] of a response without records
+/* @param rcode [Integer] response code of a response that has no records
  * @return [nil] */
 static VALUE transaction_only_code(VALUE self, VALUE rcode) {
   struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
@@ -168,13 +168,13 @@ static VALUE transaction_only_code(VALUE self, VALUE rcode) {
   return Qnil;
 }
 
-/* Leaves the response to a Message from now on. */
+/* Ends the plain response: a Message is the response from now on. */
 static VALUE transaction_leave(VALUE self) {
   gyre_dns_transaction_get(self)->plain = false;
   return Qnil;
 }
 
-/* Replaces the question for the time of a block. */
+/* Replaces the question's name and type. */
 static VALUE transaction_ask(VALUE self, VALUE name, VALUE type) {
   struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   transaction->type = (uint16_t)NUM2UINT(type);

@@ -12,7 +12,8 @@ size_t gyre_dns_name_read(const uint8_t *message, size_t length, size_t *at, uin
       if (place + 2 > length) return 0;
       size_t target = gyre_dns_16(message + place) & 0x3fff;
       if (!end) end = place + 2;
-      /* Each pointer leads further back, which excludes loops, and a name has no more labels. */
+      /* Each pointer must lead further back, which excludes loops. A name has at most 127
+       * labels. */
       if (target >= bound || ++pointers > GYRE_DNS_NAME_BYTES / 2) return 0;
       place = bound = target;
       continue;
@@ -100,8 +101,8 @@ size_t gyre_dns_name_text(const uint8_t *name, char text[GYRE_DNS_TEXT_BYTES]) {
   return written;
 }
 
-/* Types' forms: n: a name that may be compressed (RFC 3597, section 4), u: another name, s: a
- * character string, digit or letter: bytes. */
+/* Forms of the types' data. n: a name that may be compressed (RFC 3597, section 4), u: another
+ * name, s: a character string, other characters: a fixed number of bytes (fixed_bytes). */
 static const char *const forms[] = {
     [GYRE_DNS_A] = "4",     [GYRE_DNS_NS] = "n",     [3 /* MD */] = "n",         [4 /* MF */] = "n",
     [GYRE_DNS_CNAME] = "n", [GYRE_DNS_SOA] = "nnt",  [7 /* MB */] = "n",         [8 /* MG */] = "n",
@@ -111,12 +112,12 @@ static const char *const forms[] = {
     [39 /* DNAME */] = "u",
 };
 
-/* NULL: any bytes. */
+/* Returns NULL if the data may be any bytes. */
 static const char *data_form(uint16_t type, uint16_t class) {
   return class == GYRE_DNS_IN && type < sizeof(forms) / sizeof(*forms) ? forms[type] : NULL;
 }
 
-#define FORMED_BYTES 2048 /* most bytes of data with a form */
+#define FORMED_BYTES 2048 /* maximum bytes of data with a form */
 
 static size_t fixed_bytes(char part) { return part == 'x' ? 16 : part == 't' ? 20 : (size_t)(part - '0'); }
 
@@ -173,7 +174,7 @@ bool gyre_dns_record_read(const uint8_t *message, size_t length, size_t *at, str
   return true;
 }
 
-/* False for truncated options. */
+/* Returns false if options are truncated. */
 static bool read_opt(struct gyre_dns_edns *edns, const uint8_t *bytes, const struct gyre_dns_record *record) {
   *edns = (struct gyre_dns_edns){.present = true,
                                  .rcode = (uint8_t)(record->ttl >> 24),
@@ -242,8 +243,8 @@ void gyre_dns_put_header(struct gyre_dns_writer *writer, uint16_t id, uint16_t f
   for (int i = 0; i < 4; i++) gyre_dns_put_16(writer->bytes + 4 + 2 * i, counts[i]);
 }
 
-/* Compares with a name already written, following its compression pointers. Case matters, as names
- * keep their zone's (RFC 4343, section 4). */
+/* Compares `name` with the name written at `at`, and follows its compression pointers. Case
+ * matters, because names keep the case of their zone (RFC 4343, section 4). */
 static bool is_written_at(const uint8_t *bytes, size_t at, const uint8_t *name) {
   for (;;) {
     uint8_t label = bytes[at];
@@ -259,15 +260,15 @@ static bool is_written_at(const uint8_t *bytes, size_t at, const uint8_t *name) 
   }
 }
 
-/* Returns NULL without room. */
+/* Returns NULL if there is no room. */
 static uint8_t *take(struct gyre_dns_writer *writer, size_t bytes) {
   if (writer->room - writer->length < bytes) return NULL;
   writer->length += bytes;
   return writer->bytes + writer->length - bytes;
 }
 
-/* Compares only with earlier names, as this one's suffixes are incomplete. After a failure put
- * restores length and suffixes. */
+/* Compares only with earlier names, because this name's suffixes are incomplete. After a failure,
+ * put restores length and suffixes. */
 static bool put_name(struct gyre_dns_writer *writer, const uint8_t *name) {
   unsigned known = writer->suffixes;
   uint8_t *to;
@@ -305,7 +306,7 @@ static bool put_data(struct gyre_dns_writer *writer, const char *form, const uin
   return true;
 }
 
-/* Writes a record, or without `ttl` a question; nothing without room. */
+/* Writes a record, or a question if `ttl` is NULL. Writes nothing if there is no room. */
 static bool put(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class, const uint32_t *ttl,
                 const uint8_t *data, size_t length) {
   size_t start = writer->length;

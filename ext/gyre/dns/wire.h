@@ -44,14 +44,14 @@ enum { GYRE_DNS_IN = 1, GYRE_DNS_CLASS_ANY = 255 };
 
 /* --- names, uncompressed as on the wire: labels with their lengths, then a zero --- */
 
-/* Reads the name at `*at` and moves `*at` past it; pointers must lead further back. Returns its
- * length; 0: invalid. */
+/* Reads the name at `*at` and moves `*at` past it; pointers must lead further back. Returns the
+ * name's length; 0: invalid. */
 size_t gyre_dns_name_read(const uint8_t *message, size_t length, size_t *at, uint8_t name[GYRE_DNS_NAME_BYTES]);
-/* Parses a zone file's form; a final dot is optional. Returns 0 if invalid. */
+/* Parses a zone file's form; a final dot is optional. Returns the length; 0: invalid. */
 size_t gyre_dns_name_parse(const char *text, size_t length, uint8_t name[GYRE_DNS_NAME_BYTES]);
-/* Writes a zone file's form without final dot ("." for the root). Returns its length. */
+/* Writes a zone file's form with no final dot ("." for the root). Returns its length. */
 size_t gyre_dns_name_text(const uint8_t *name, char text[GYRE_DNS_TEXT_BYTES]);
-/* By RFC 4343. */
+/* Ignores case (RFC 4343). */
 bool gyre_dns_name_equal(const uint8_t *one, const uint8_t *other);
 size_t gyre_dns_name_length(const uint8_t *name);
 
@@ -61,7 +61,7 @@ static inline uint8_t gyre_dns_lower(uint8_t byte) {
 
 struct gyre_dns_edns {
   bool present;
-  uint8_t rcode, version; /* the upper bits of the extended rcode */
+  uint8_t rcode, version; /* `rcode`: the upper bits of the extended rcode */
   uint16_t udp_bytes, flags;
   const uint8_t *options;
   size_t options_length;
@@ -79,7 +79,7 @@ struct gyre_dns_record {
 
 struct gyre_dns_query {
   uint16_t id, flags, counts[4];   /* numbers of questions, answers, authority and additional records */
-  struct gyre_dns_record question; /* the first; without a name's length there is none */
+  struct gyre_dns_record question; /* the first question; name_length 0: there is none */
   size_t records_at, opt_at;       /* places of the first record and of OPT */
   struct gyre_dns_edns edns;
 };
@@ -100,15 +100,15 @@ const uint8_t *gyre_dns_option(const struct gyre_dns_edns *edns, uint16_t code, 
 bool gyre_dns_question_read(const uint8_t *message, size_t length, size_t *at, struct gyre_dns_record *question);
 bool gyre_dns_record_read(const uint8_t *message, size_t length, size_t *at, struct gyre_dns_record *record);
 
-#define GYRE_DNS_EXPANDED_BYTES (2 * GYRE_DNS_NAME_BYTES) /* most bytes added by expanding */
+#define GYRE_DNS_EXPANDED_BYTES (2 * GYRE_DNS_NAME_BYTES) /* maximum bytes that expanding adds */
 
 /* Copies data with uncompressed names to `to`, which has room for `data_length` +
- * GYRE_DNS_EXPANDED_BYTES. Returns the length; -1: not of the type's form. */
+ * GYRE_DNS_EXPANDED_BYTES. Returns the length; -1: the data does not have the type's form. */
 ssize_t gyre_dns_data_expand(const uint8_t *message, const struct gyre_dns_record *record, uint8_t *to);
-/* True if uncompressed data is of the type's form. */
+/* True if uncompressed data has the type's form. */
 bool gyre_dns_data_valid(uint16_t type, uint16_t class, const uint8_t *data, size_t length);
 
-#define GYRE_DNS_SUFFIXES 128 /* earlier names to compress with */
+#define GYRE_DNS_SUFFIXES 128 /* maximum places of earlier names to compress with */
 
 struct gyre_dns_writer {
   uint8_t *bytes;
@@ -120,7 +120,7 @@ struct gyre_dns_writer {
 /* Begins with an empty header; `room`: at least GYRE_DNS_HEADER_BYTES. */
 void gyre_dns_writer_init(struct gyre_dns_writer *writer, uint8_t *bytes, size_t room);
 void gyre_dns_put_header(struct gyre_dns_writer *writer, uint16_t id, uint16_t flags, const uint16_t counts[4]);
-/* Return false without room, and write nothing then. */
+/* Return false and write nothing if there is no room. */
 bool gyre_dns_put_question(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class);
 bool gyre_dns_put_record(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class,
                          uint32_t ttl, const uint8_t *data, size_t length);

@@ -1,5 +1,5 @@
-/* A zone in memory (zone.h): a hash table of names and all their ancestors, so that empty ones
- * answer NODATA (RFC 8020). */
+/* A zone in memory (zone.h): a hash table of names and all their ancestors. Names that have no
+ * records are found, too, and answer NODATA (RFC 8020). */
 #include "dns/zone.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define CHAIN_LIMIT 16      /* CNAMEs followed */
-#define COMPARED_LIMIT 1000 /* records of a name compared with a new one */
+#define COMPARED_LIMIT 1000 /* maximum records compared with a new one */
 
 struct record {
   struct record *next; /* in order of addition */
@@ -20,7 +20,7 @@ struct node {
   struct node *next; /* with the same hash */
   struct record *records, *last;
   uint32_t hash;
-  bool alias, others; /* has a CNAME; has records that cannot stand beside one */
+  bool alias, others; /* has a CNAME; has records that a CNAME excludes */
   bool cut;           /* has NS records below the origin */
   uint8_t name[];     /* lower-case */
 };
@@ -56,7 +56,7 @@ static const uint8_t *skip(const uint8_t *name, unsigned count) {
   return name;
 }
 
-/* By labels from the right (RFC 4034, section 6.1). */
+/* Compares labels from the right (RFC 4034, section 6.1). */
 static int compare(const uint8_t *one, const uint8_t *other) {
   unsigned left = label_count(one), right = label_count(other);
   for (unsigned i = 1; i <= left && i <= right; i++) {
@@ -203,7 +203,7 @@ int gyre_dns_zone_finish(struct gyre_dns_zone *zone) {
 
 enum section { ANSWER = 1, AUTHORITY, ADDITIONAL };
 
-/* Writes a type's records with signatures. Returns the first, or NULL. */
+/* Writes a type's records with signatures. Returns the first record, or NULL. */
 static const struct record *put_set(struct gyre_dns_lookup *lookup, enum section section, const uint8_t *owner,
                                     const struct node *node, uint16_t type) {
   const struct record *first = first_of(node, type);
@@ -231,7 +231,7 @@ void gyre_dns_zone_prove(struct gyre_dns_lookup *lookup) {
   lookup->proof = NULL;
 }
 
-/* Returns the NSEC record whose gap has the name. */
+/* Returns the node whose NSEC record covers the name. */
 static const struct node *nsec_before(const struct gyre_dns_zone *zone, const uint8_t *name) {
   const struct node *before = zone->origin;
   size_t low = 0, high = zone->sorted_count;
@@ -270,7 +270,7 @@ static void refer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *look
   put_addresses(zone, lookup, servers);
 }
 
-/* Returns true if a CNAME leads on. */
+/* Returns true if a CNAME leads to another name. */
 static bool answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup, const uint8_t *owner,
                    const struct node *node, bool wildcard) {
   uint16_t type = lookup->type;
@@ -316,7 +316,8 @@ static void deny(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *looku
   }
 }
 
-/* Walks from the origin down to a cut, the name or a wildcard. Returns true if a CNAME leads on. */
+/* Walks from the origin down to a cut, the name or a wildcard. Returns true if a CNAME leads to
+ * another name. */
 static bool look(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup) {
   uint8_t name[GYRE_DNS_NAME_BYTES], owner[GYRE_DNS_NAME_BYTES];
   memcpy(owner, lookup->name, gyre_dns_name_length(lookup->name));

@@ -1,38 +1,38 @@
 /* A zone in memory: names with records, looked up by RFC 1034, section 4.3.2, and RFC 4592
- * (wildcards). No socket, clock or ruby.h. Filled by zone_object.c, asked by respond.c. */
+ * (wildcards). Filled by zone_object.c, asked by respond.c. No socket, clock or ruby.h. */
 #pragma once
 
 #include "dns/wire.h"
 
 struct gyre_dns_zone;
 
-/* NULL without memory. */
+/* Returns NULL if there is no memory. */
 struct gyre_dns_zone *gyre_dns_zone_new(const uint8_t *origin);
 void gyre_dns_zone_free(struct gyre_dns_zone *zone);
 const uint8_t *gyre_dns_zone_origin(const struct gyre_dns_zone *zone);
 
-/* Adds a valid record; drops a duplicate of one of the name's first thousand. Returns 0, -ENOMEM,
- * or -EINVAL: outside the zone, or a CNAME beside other records. */
+/* Adds a valid record, unless the same one is among the name's first thousand. Returns 0, -ENOMEM,
+ * or -EINVAL if it is outside the zone or excluded by a CNAME or SOA. */
 int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t type, uint32_t ttl, const uint8_t *data,
                       size_t length);
-/* Sorts names for NSEC, after the last record. Returns 0, -ENOMEM, or -ENOENT without SOA. */
+/* Sorts names for NSEC, after the last record. Returns 0, -ENOMEM, or -ENOENT if there is no
+ * SOA. */
 int gyre_dns_zone_finish(struct gyre_dns_zone *zone);
 
 struct gyre_dns_lookup {
   struct gyre_dns_writer *writer;
   uint16_t type;
-  bool dnssec;        /* wants signatures */
+  bool dnssec;        /* the client wants signatures */
   bool authoritative; /* false in a referral */
   bool full;          /* a necessary record did not fit */
   uint8_t rcode;
   uint16_t counts[4];
-  const void *proof;                 /* proves a wildcard's use, after the answers */
+  const void *proof;                 /* node whose NSEC proves a wildcard's use */
   uint8_t name[GYRE_DNS_NAME_BYTES]; /* the requested name; later a CNAME's target outside the zone */
 };
 
-/* `labels`: the name's. */
 bool gyre_dns_zone_covers(const struct gyre_dns_zone *zone, const uint8_t *name);
 /* Returns true if a CNAME leads out of the zone. */
 bool gyre_dns_zone_lookup(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup);
-/* Begins the authority section, if no lookup did: proves a wildcard's use. */
+/* Writes the proof of a wildcard's use, unless a lookup has written it. */
 void gyre_dns_zone_prove(struct gyre_dns_lookup *lookup);

@@ -43,7 +43,7 @@ static VALUE zone_add(VALUE self, VALUE name, VALUE type, VALUE ttl, VALUE data)
   return self;
 }
 
-/* Freezes the zone: a responder may read it. Raises ArgumentError without SOA. */
+/* Freezes the zone, which a responder may then read. Raises ArgumentError if there is no SOA. */
 static VALUE zone_finish(VALUE self) {
   rb_check_frozen(self);
   int error = gyre_dns_zone_finish(get_zone(self));
@@ -73,7 +73,7 @@ struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self) {
 
 static uint8_t secret[16];
 
-/* Differs from String#hash, which a program may show, by the secret. Takes up to 32 bytes. */
+/* Hashes up to 32 bytes. The secret hides String#hash's values, which a program may show. */
 static uint64_t hash(const void *bytes, size_t length) {
   uint8_t input[sizeof(secret) + 32];
   memcpy(input, secret, sizeof(secret));
@@ -81,7 +81,7 @@ static uint64_t hash(const void *bytes, size_t length) {
   return rb_memhash(input, (long)(sizeof(secret) + length));
 }
 
-/* `rate_limit`: responses a second to a network, or 0. */
+/* `rate_limit`: maximum responses a second to a network; 0: no limit. */
 static VALUE responder_new(VALUE class, VALUE rate_limit) {
   struct gyre_dns_responder_object *object;
   uint32_t limit = NUM2UINT(rate_limit);
@@ -94,8 +94,8 @@ static VALUE responder_new(VALUE class, VALUE rate_limit) {
   return self;
 }
 
-/* @param zones [Array<Zone>] complete ones
- * @param rules [#call, nil] called with a Transaction; returns the response, nil if it has it */
+/* @param zones [Array<Zone>] complete zones
+ * @param rules [#call, nil] called with a Transaction; returns the response; nil: the Transaction has it */
 static VALUE responder_use(VALUE self, VALUE zones, VALUE rules) {
   struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);
   zones = rb_ary_freeze(rb_ary_dup(rb_convert_type(zones, T_ARRAY, "Array", "to_ary")));
@@ -117,8 +117,8 @@ static VALUE responder_use(VALUE self, VALUE zones, VALUE rules) {
   return self;
 }
 
-/* Responds over streams and HTTPS: a String, nil (nothing is sent), or a Transaction for rules.
- * `sockaddr`: the sender's address. */
+/* Returns the response to a request over a stream or HTTPS: a String, nil if nothing is sent, or a
+ * Transaction for rules. `sockaddr`: the sender's address. */
 static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
   static _Thread_local uint8_t to[GYRE_DNS_MESSAGE_BYTES];
   struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);

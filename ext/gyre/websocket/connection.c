@@ -545,7 +545,7 @@ static void room(struct gyre_http_connection *connection) {
 
 /* Pings a peer after half of the idle time, and closes the socket after all of it. Silence does not
  * count while the app leaves a message unread, or while answers fill the output. An event stream
- * gets a comment instead of a ping, and is not closed. */
+ * gets a comment instead of a ping, and may stay silent. */
 static void late(struct gyre_http_connection *connection) {
   struct gyre_websocket *websocket = connection->own;
   if (!websocket) return;

@@ -10,7 +10,7 @@
 
 #define LEVEL 1 /* level 6 takes two to four times as long and saves a tenth */
 
-static const uint8_t tail[] = {0, 0, 0xff, 0xff}; /* end of a message, which is not sent (section 7.2.1) */
+static const uint8_t tail[] = {0, 0, 0xff, 0xff}; /* a message's unsent end (section 7.2.1) */
 
 static void end_stream(struct z_stream_s **stream, int (*end)(struct z_stream_s *)) {
   if (!*stream) return;

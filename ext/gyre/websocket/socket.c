@@ -15,7 +15,7 @@ static void websocket_mark(void *opaque) {
 
 static void websocket_free(void *opaque) {
   struct gyre_websocket *websocket = opaque;
-  if (websocket->connection) websocket->connection->own = NULL; /* at exit Ruby frees objects in any order */
+  if (websocket->connection) websocket->connection->own = NULL; /* Ruby frees in any order at exit */
   gyre_websocket_deflate_free(&websocket->compression);
   free(websocket->end.reason);
   free(websocket->room);
@@ -110,8 +110,8 @@ static bool has_more_than(const struct gyre_websocket *websocket, size_t bytes) 
   return gyre_websocket_unsent(websocket) > bytes || gyre_websocket_is_crowded(websocket);
 }
 
-/* If more than `output_bytes` are unsent, or the server's budget is used up, waits until half of
- * `output_bytes` is unsent and the budget has room or nothing is unsent. */
+/* If more than `output_bytes` are unsent, waits until half of them are left. While the server's
+ * budget is used up, waits until nothing is left. */
 static void wait_for_room(VALUE self) {
   struct gyre_websocket *websocket = websocket_get(self);
   if (!has_more_than(websocket, websocket->limits.output_bytes)) return;
