@@ -95,7 +95,7 @@ static VALUE responder_new(VALUE class, VALUE rate_limit) {
 }
 
 /* @param zones [Array<Zone>] complete zones
- * @param rules [#call, nil] called with a Transaction; returns the response; nil: the Transaction has it */
+ * @param rules [#call, nil] called with a Transaction; returns the response, or nil if plain */
 static VALUE responder_use(VALUE self, VALUE zones, VALUE rules) {
   struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);
   zones = rb_ary_freeze(rb_ary_dup(rb_convert_type(zones, T_ARRAY, "Array", "to_ary")));

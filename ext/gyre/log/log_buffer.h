@@ -1,5 +1,5 @@
-/* Growing bytes for the log's codecs, without ruby.h. Functions return 0, or -ENOMEM with the bytes
- * unchanged. */
+/* Growing bytes for the log's codecs, without ruby.h. Functions return 0, or -ENOMEM and leave the
+ * bytes unchanged. */
 #pragma once
 
 #include <errno.h>

@@ -1,12 +1,12 @@
 /* CRC-32 (log_crc32.h) in two ways:
  *
- * - Tables, eight bytes at a time: table k has a byte's effect on the remainder with k more bytes
- * behind it.
- * - Carry-less multiplication (PCLMULQDQ), sixteen bytes at a time: bits n before the end equal
- * their product with x^n
- *   modulo the polynomial, added at the end. This folds a text into its last sixteen bytes (Gopal and others, "Fast CRC
- *   Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009), which the tables reduce. A partial last
- *   block shifts the one before to the left, into a block that begins with zeros. */
+ * - Tables, eight bytes at a time. Table k has a byte's effect on the remainder if k more bytes
+ *   follow the byte.
+ * - Carry-less multiplication (PCLMULQDQ), sixteen bytes at a time. Bits that are n places before
+ *   the end can be replaced by their product with x^n modulo the polynomial, added at the end. This
+ *   folds a text into its last sixteen bytes, which the tables reduce (Gopal and others, "Fast CRC
+ *   Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009). A partial last block
+ *   is filled with the end of the block before it. */
 #include "log/log_crc32.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -21,7 +21,7 @@ static uint32_t little_endian(const unsigned char *bytes) {
   return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-/* Without the inversions at begin and end. */
+/* Does not invert the CRC at its begin and end. */
 static uint32_t by_tables(uint32_t crc, const unsigned char *at, size_t length) {
   for (; length >= 8; length -= 8, at += 8) {
     const uint32_t one = little_endian(at) ^ crc, two = little_endian(at + 4);
@@ -38,8 +38,7 @@ static uint32_t by_tables(uint32_t crc, const unsigned char *at, size_t length) 
 
 static int folds;
 
-/* x^n modulo the polynomial, bits reversed, for a block's halves moved by four blocks and by
- * one. */
+/* x^n modulo the polynomial, bits reversed: moves a block's halves by four blocks, or by one. */
 FOLDING static __m128i by_four(void) { return _mm_set_epi64x(INT64_C(0x1c6e41596), INT64_C(0x154442bd4)); }
 
 FOLDING static __m128i by_one(void) { return _mm_set_epi64x(INT64_C(0x0ccaa009e), INT64_C(0x1751997d0)); }
@@ -51,7 +50,7 @@ FOLDING static __m128i fold(__m128i block, __m128i by, __m128i there) {
   return _mm_xor_si128(_mm_xor_si128(low, high), there);
 }
 
-/* Folds the block and `rest` bytes before `end`, after at least one block. */
+/* Folds the block into the `rest` bytes before `end`, which follow at least one block. */
 FOLDING static __m128i fold_rest(__m128i block, const unsigned char *end, size_t rest) {
   static const unsigned char shuffle[3 * BLOCK] = {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
                                                    128, 128, 128, 128, 0,   1,   2,   3,   4,   5,   6,   7,

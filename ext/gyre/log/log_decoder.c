@@ -1,5 +1,5 @@
-/* A connection's bytes in the ingest (log_hub.h). Cuts whole messages in place; copies only an
- * incomplete one. */
+/* Decodes a connection's bytes (log_hub.h). Cuts whole messages in place; copies only an incomplete
+ * message. */
 #include "log/log_hub.h"
 
 void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub *hub, struct gyre_log_session *session,
@@ -15,7 +15,7 @@ void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub
   if (session) session->references++;
 }
 
-/* Deliveries come from this decoder from now on. */
+/* Gives deliveries the decoder's origin until `leave`. */
 static struct gyre_log_hub *enter(struct gyre_log_decoder *decoder) {
   if (decoder->origin.bytes.length > 0) decoder->hub->origin = &decoder->origin;
   return decoder->hub;
@@ -86,7 +86,8 @@ static size_t missing(const struct gyre_log_decoder *decoder, const char *bytes,
   return more < length ? more : length;
 }
 
-/* Completes a message. Returns the bytes taken, or the fault. */
+/* Completes the incomplete message with new bytes, and advances past them. Returns 0 or the
+ * fault. */
 static int complete(struct gyre_log_decoder *decoder, const char **bytes, size_t *length) {
   struct gyre_log_message message;
   while (decoder->rest.length > 0 && *length > 0) {

@@ -1,5 +1,5 @@
-/* Cuts a connection's bytes into messages and parts: frames of the old wire, records, syslog; JSON
- * only into lines. No ruby.h; copies nothing but a prefix of syslog's messages. */
+/* Cuts a connection's bytes into messages and their parts: frames of the old wire, records, syslog.
+ * Cuts JSON only into lines. Copies only the prefix of a syslog message. No ruby.h. */
 #pragma once
 
 #include "log/log_buffer.h"
@@ -8,10 +8,10 @@
 
 enum gyre_log_kind { GYRE_LOG_FRAMES, GYRE_LOG_RECORDS, GYRE_LOG_SYSLOG, GYRE_LOG_JSON_LINES };
 
-/* RFC 6587, section 3.4; AUTO: by each message's first bytes. */
+/* RFC 6587, section 3.4. AUTO: each message's first bytes decide. */
 enum gyre_log_framing { GYRE_LOG_AUTO, GYRE_LOG_OCTET_COUNTING, GYRE_LOG_LINES };
 
-/* A fault; its text follows "error: " in the reply. */
+/* Faults. A reply has "error: " and the fault's text. */
 enum gyre_log_wrong {
   GYRE_LOG_CHECKSUM_FAILED = 1,
   GYRE_LOG_TOO_LONG,
@@ -26,33 +26,33 @@ enum gyre_log_wrong {
 struct gyre_log_message {
   struct gyre_log_text service, severity, text;
   uint64_t sequence; /* 0: not a record */
-  uint64_t time_us;  /* of logging, since 1970 */
-  bool present;      /* an empty line has no message */
+  uint64_t time_us;  /* time of logging, since 1970; see `has_time` */
+  bool present;      /* false for an empty line */
   bool has_time;
 };
 
 struct gyre_log_cutter {
   enum gyre_log_kind kind;
   enum gyre_log_framing framing;
-  size_t limit;                    /* of a message; frames must be shorter */
-  size_t scanned;                  /* an incomplete line's bytes without an end */
-  size_t wanted;                   /* least bytes for the next call; 0: up to a line's end */
-  struct gyre_log_buffer *scratch; /* for syslog's message, until the next call */
+  size_t limit;                    /* maximum bytes of a message; frames must be shorter */
+  size_t scanned;                  /* bytes of an incomplete line known to have no end */
+  size_t wanted;                   /* minimum bytes for the next call; 0: up to a line's end */
+  struct gyre_log_buffer *scratch; /* memory of a syslog message until the next call */
 };
 
 #define GYRE_LOG_FRAME_HEADER 8
 
 const char *gyre_log_wrong_text(int wrong);
 
-/* Cuts off one message. Returns its bytes, 0 if incomplete (call again with more), minus an enum
- * gyre_log_wrong, or GYRE_LOG_NO_MEMORY. */
+/* Cuts off one message. Returns its bytes, 0 if it is incomplete (call again with more bytes), a
+ * negative enum gyre_log_wrong, or GYRE_LOG_NO_MEMORY. */
 #define GYRE_LOG_NO_MEMORY (-1000)
 long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message);
-/* Takes the rest: returns 0 and maybe a message, or minus an enum gyre_log_wrong. */
+/* Takes the bytes after the last whole message. Returns 0, or a negative enum gyre_log_wrong. */
 long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                        struct gyre_log_message *message);
 
-/* Parts of gyre_log_cut; syslog's are for JSON, too: both are lines. */
+/* Parts of gyre_log_cut. The functions for syslog also cut JSON, because both have lines. */
 long gyre_log_record_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                          struct gyre_log_message *message);
 long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,

@@ -19,14 +19,14 @@ struct gyre_log_hub;
 
 #define GYRE_LOG_CLIENT_ID 32
 
-/* A client's progress in a sink. */
+/* A client's record numbers in a sink. */
 struct gyre_log_mark {
-  uint64_t sink; /* its number */
+  uint64_t sink; /* the sink's number */
   uint64_t last;
-  uint64_t stored; /* the last that its output has stored */
-  uint64_t turn;   /* the sink's turn when it last got one */
+  uint64_t stored; /* last number that the output has stored */
+  uint64_t turn;   /* the sink's turn at its last record */
   size_t client;   /* index in the sink's list of that turn */
-  bool unknown;    /* stored records are unknown; accepts none */
+  bool unknown;    /* stored records are unknown: the sink accepts none */
 };
 
 struct gyre_log_session {
@@ -35,16 +35,16 @@ struct gyre_log_session {
   uint64_t received;
   struct gyre_log_mark *marks;
   size_t marks_count;
-  size_t unknown; /* unknown marks */
-  bool refused;   /* refused a record because of one */
+  size_t unknown; /* number of unknown marks */
+  bool refused;   /* refused a record because of an unknown mark */
 };
 
 struct gyre_log_session *gyre_log_session_open(const char *client_id);
 void gyre_log_session_release(struct gyre_log_session *session);
-/* Finds or makes the session's mark for a sink; NULL without memory. */
+/* Finds or makes the session's mark for a sink. Returns NULL if there is no memory. */
 struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, uint64_t sink);
-/* True if a client may have reached this number. A jump of 2^48 allows a lifetime of dropped
- * records. */
+/* True if a client may have reached this number. Allows a jump of 2^48, more records than a client
+ * drops in its lifetime. */
 bool gyre_log_session_may(const struct gyre_log_session *session, uint64_t sequence);
 /* Returns the number up to which all outputs have stored records. */
 uint64_t gyre_log_session_durable(const struct gyre_log_session *session);
@@ -59,7 +59,7 @@ struct gyre_log_channel {
   size_t service_length, severity_length;
   size_t counter;
   bool wanted;
-  size_t routed, sinks_count; /* routes' sinks, then taps' */
+  size_t routed, sinks_count; /* first the sinks of routes, then those of taps */
   struct gyre_log_sink **sinks;
   struct gyre_log_buffer middles[GYRE_LOG_FORMATS]; /* made on demand */
   char names[];                                     /* service, severity */
@@ -80,7 +80,7 @@ struct gyre_log_arrival {
   const struct gyre_log_origin *origin;  /* NULL: unknown */
 };
 
-/* Of a culled message: service, severity, text, origin. */
+/* Parts of a culled message: service, severity, text, origin. */
 #define GYRE_LOG_LAST_PARTS 4
 
 struct gyre_log_sink {
@@ -89,18 +89,19 @@ struct gyre_log_sink {
   uint64_t number;
   enum gyre_log_format format;
   bool cull, raw;
-  bool origin;  /* lines have origins */
+  bool origin;  /* lines show the origin */
   size_t limit; /* SIZE_MAX: none */
-  /* Beyond it the sink is full and senders pause. Beyond twice the bound plus 16 MB, drops and
-   * counts messages of senders that cannot pause; a sink that drops does so at once. */
+  /* Beyond the bound the sink is full, and senders pause. Beyond twice the bound plus 16 MB,
+   * messages of senders that cannot pause are dropped. A sink that `drops` drops any message when
+   * full. */
   size_t bound;   /* SIZE_MAX: none */
-  size_t pending; /* taken and unwritten */
-  bool drops;     /* drops messages: no client waits for its records */
+  size_t pending; /* bytes taken, but not written yet */
+  bool drops;     /* drops messages when full: no client waits for its records */
   bool hit;       /* a decoder's message met a full sink */
   struct gyre_log_buffer command;
   struct gyre_log_buffer bytes;
   uint64_t lines, dropped;
-  uint64_t turn; /* times that it was emptied */
+  uint64_t turn; /* number of times that the sink was emptied */
   struct gyre_log_client *clients;
   size_t clients_count, clients_capacity;
   /* For culling: the last message, origin and repetitions. */
@@ -116,19 +117,21 @@ void gyre_log_sink_release(struct gyre_log_sink *sink);
 /* Returns 0 or -ENOMEM. */
 int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel,
                       const struct gyre_log_arrival *arrival);
-/* The sink has a client's records. Returns 0 or -ENOMEM. */
+/* Notes that the sink has a client's records. Returns 0 or -ENOMEM. */
 int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session, struct gyre_log_mark *mark);
-/* Makes a line of a culled message, before bytes and clients are read. Returns 0 or -ENOMEM. */
+/* Writes the line about repeated messages. Called before bytes and clients are read. Returns 0 or
+ * -ENOMEM. */
 int gyre_log_sink_finish(struct gyre_log_sink *sink);
 /* Called after bytes and clients are read. */
 void gyre_log_sink_clear(struct gyre_log_sink *sink);
 
-/* True if its bytes, with unwritten ones, exceed this part of its limit. */
+/* True if the sink's bytes, with unwritten bytes, exceed this part of its bound. */
 static inline bool gyre_log_sink_exceeds(const struct gyre_log_sink *sink, size_t parts) {
   return sink->bytes.length + sink->pending > sink->bound / parts;
 }
 
-/* True for large, hardly used memory, to be freed; other memory is reused. */
+/* True for large memory that is hardly used. The caller frees such memory, and reuses other
+ * memory. */
 static inline bool gyre_log_is_waste(size_t capacity, size_t needed) {
   return capacity > (size_t)4 << 20 && needed < capacity / 8;
 }
@@ -151,7 +154,7 @@ struct gyre_log_tap {
 
 /* Longer names have no counter. */
 #define GYRE_LOG_SERVICE_LIMIT 255
-/* Counter 0's service. */
+/* Name of counter 0, for services that have no counter. */
 #define GYRE_LOG_OTHERS "(others)"
 
 struct gyre_log_counter {
@@ -164,12 +167,12 @@ struct gyre_log_counter {
 struct gyre_log_hub {
   unsigned references;
   uint64_t messages, filtered;
-  size_t bytes;      /* of incomplete messages and sinks without a limit */
+  size_t bytes;      /* bytes of incomplete messages and of sinks that have no limit */
   size_t incomplete; /* of incomplete messages */
   uint64_t sinks_opened;
-  bool crowded;                         /* a sink was hit */
-  const struct gyre_log_origin *origin; /* the delivery's; NULL: unknown */
-  bool unstoppable;                     /* its sender cannot pause */
+  bool crowded;                         /* a message met a full sink */
+  const struct gyre_log_origin *origin; /* origin of the present message; NULL: unknown */
+  bool unstoppable;                     /* the present message's sender cannot pause */
   struct gyre_log_time time, logged_at;
   struct gyre_log_buffer scratch;
   struct gyre_log_route *routes;
@@ -186,19 +189,20 @@ struct gyre_log_hub {
 struct gyre_log_hub *gyre_log_hub_open(size_t services_limit);
 void gyre_log_hub_release(struct gyre_log_hub *hub);
 
-/* Opens a sink, released before the hub; `key`: the stream's name for GYRE_LOG_REDIS. Returns NULL
- * without memory. */
+/* Opens a sink, which must be released before the hub. `key`: the stream's name for GYRE_LOG_REDIS.
+ * Returns NULL if there is no memory. */
 struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre_log_format format,
                                              struct gyre_log_text key);
 
-/* Replaces the service's route; takes `route`'s contents even on failure. Returns 0 or -ENOMEM. */
+/* Replaces the service's route. Takes over the contents of `route`, even on failure. Returns 0 or
+ * -ENOMEM. */
 int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route);
 void gyre_log_route_free(struct gyre_log_route *route);
-/* `service` NULL: all. Returns 0 or -ENOMEM. */
+/* `service`: NULL for all services. Returns 0 or -ENOMEM. */
 int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink, const struct gyre_log_text *service);
 void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink);
-/* Delivers a message of hub->time. Returns 0, -ENOMEM, or -EAGAIN: some sink cannot take the
- * record, so none has it. */
+/* Delivers a message of hub->time. Returns 0, -ENOMEM, or -EAGAIN if a sink cannot take the record;
+ * no sink has it then. */
 int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message *message,
                          struct gyre_log_session *session);
 
@@ -207,19 +211,19 @@ struct gyre_log_decoder {
   struct gyre_log_session *session; /* or NULL */
   struct gyre_log_cutter cutter;
   struct gyre_log_buffer rest;   /* an incomplete message */
-  struct gyre_log_buffer lines;  /* whole JSON lines for the binding */
+  struct gyre_log_buffer lines;  /* whole JSON lines, which Ruby parses */
   struct gyre_log_origin origin; /* set before the first message, if known */
   uint64_t messages;
   int wrong; /* an enum gyre_log_wrong, or 0 */
 };
 
-/* Holds a hub and an optional session. */
+/* Takes a reference to the hub, and to the session unless NULL. */
 void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub *hub, struct gyre_log_session *session,
                            enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit);
 void gyre_log_decoder_close(struct gyre_log_decoder *decoder);
-/* Delivers a message parsed in Ruby, of hub->time; returns as gyre_log_hub_deliver. */
+/* Delivers a message of hub->time that Ruby has parsed. Returns as gyre_log_hub_deliver. */
 int gyre_log_decoder_deliver(struct gyre_log_decoder *decoder, const struct gyre_log_message *message);
 /* Returns 0, an enum gyre_log_wrong, or -ENOMEM. */
 int gyre_log_decoder_feed(struct gyre_log_decoder *decoder, const char *bytes, size_t length, int64_t time_ns);
-/* Ends the input; returns the same. */
+/* Ends the input. Returns as gyre_log_decoder_feed. */
 int gyre_log_decoder_finish(struct gyre_log_decoder *decoder, int64_t time_ns);

@@ -1,6 +1,6 @@
 /* Gyre::Log::Ingest with sinks, sessions and decoders (contract: lib/gyre/log/ingest.rb). The hub
- * (log_hub.h) works without Ruby; objects refer only to its structures, so the collector marks
- * nothing and frees in any order. */
+ * (log_hub.h) works without Ruby. These objects refer to no other objects, so they mark nothing and
+ * are freed in any order. */
 #include "gyre.h"
 #include "log/log_crc32.h"
 #include "log/log_hub.h"
@@ -59,7 +59,7 @@ static VALUE ingest_setup(VALUE self, VALUE services_limit) {
 /* --- sinks --- */
 
 struct sink {
-  struct gyre_log_hub *hub; /* kept alive, as the sink counts there */
+  struct gyre_log_hub *hub; /* kept alive, because the sink counts its bytes there */
   struct gyre_log_sink *sink;
 };
 
@@ -105,7 +105,7 @@ static VALUE ingest_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, V
   return object;
 }
 
-/* A client may have several sessions, and entries. */
+/* Returns the highest number of each client, which may have several sessions and entries. */
 static VALUE clients_of(const struct gyre_log_sink *sink) {
   VALUE clients = rb_hash_new();
   for (size_t i = 0; i < sink->clients_count; i++) {
@@ -148,7 +148,7 @@ static VALUE sink_dropped(VALUE self) { return ULL2NUM(sink_of(self)->dropped); 
 
 static VALUE sink_is_full(VALUE self) { return boolean(gyre_log_sink_exceeds(sink_of(self), 1)); }
 
-/* True if connections with its messages must wait. */
+/* True if connections that send to this sink must wait. */
 static VALUE sink_is_blocked(VALUE self) {
   const struct gyre_log_sink *const sink = sink_of(self);
   return boolean(!sink->drops && gyre_log_sink_exceeds(sink, 1));
@@ -156,7 +156,7 @@ static VALUE sink_is_blocked(VALUE self) {
 
 static VALUE sink_has_room(VALUE self) { return boolean(!gyre_log_sink_exceeds(sink_of(self), 2)); }
 
-/* True after a message for a full sink; resets. */
+/* True if a message met the full sink since the last call. */
 static VALUE sink_was_hit(VALUE self) {
   struct gyre_log_sink *const sink = sink_of(self);
   const bool hit = sink->hit;
@@ -297,7 +297,7 @@ static VALUE decoder_messages(VALUE self) { return ULL2NUM(decoder_of(self)->mes
 
 /* --- routes --- */
 
-/* The hub must outlive sinks that count in it. */
+/* Raises ArgumentError for another hub's sink, which this hub does not keep alive. */
 static struct gyre_log_sink *own_sink(const struct gyre_log_hub *hub, VALUE object) {
   const struct sink *const sink = rb_check_typeddata(object, &sink_type);
   if (sink->hub != hub) rb_raise(rb_eArgError, "a sink of another ingest");
@@ -374,7 +374,7 @@ static VALUE ingest_untap(VALUE self, VALUE sink) {
   return self;
 }
 
-/* --- messages read in Ruby, and those without a decoder --- */
+/* --- messages parsed in Ruby, and messages that come without a decoder --- */
 
 /* Delivers a message whose sender cannot pause. */
 static int deliver_without_decoder(struct gyre_log_hub *hub, const struct gyre_log_message *message) {
@@ -434,7 +434,7 @@ static VALUE ingest_messages(VALUE self) { return ULL2NUM(hub_of(self)->messages
 
 static VALUE ingest_filtered(VALUE self) { return ULL2NUM(hub_of(self)->filtered); }
 
-/* True after a decoder's message for a full sink; resets. */
+/* True if a decoder's message met a full sink since the last call. */
 static VALUE ingest_is_crowded(VALUE self) {
   struct gyre_log_hub *const hub = hub_of(self);
   const bool crowded = hub->crowded;

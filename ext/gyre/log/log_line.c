@@ -1,4 +1,5 @@
-/* Formats lines (log_line.h). Checks eight bytes at once, as most messages need no escaping. */
+/* Formats lines (log_line.h). Checks eight bytes at once, because most messages need no
+ * escaping. */
 #include "log/log_line.h"
 
 #include <stdio.h>
@@ -10,8 +11,8 @@
 
 enum escaping { OF_TEXT, OF_FIELD, OF_JSON };
 
-/* Returns the UTF-8 character's length (RFC 3629, section 4), or minus a broken one's longest valid
- * beginning (Unicode, section 3.9). */
+/* Returns the length of a UTF-8 character (RFC 3629, section 4). If it is broken, returns the
+ * negative length of its longest valid beginning (Unicode, section 3.9). */
 static int utf8_character(const unsigned char *at, size_t length) {
   const unsigned char first = at[0];
   if (first < 0x80) return 1;
@@ -28,7 +29,7 @@ static int utf8_character(const unsigned char *at, size_t length) {
 }
 
 /* True for characters that affect a terminal: C1, line and paragraph separators, changes of
- * direction (UAX 9). `length`: its bytes. */
+ * direction (UAX 9). `length`: the character's bytes. */
 static inline int is_harmful(const unsigned char *at, int length) {
   if (length == 2) return (at[0] == 0xc2 && at[1] < 0xa0) || (at[0] == 0xd8 && at[1] == 0x9c);
   if (length != 3 || at[0] != 0xe2) return 0;
@@ -56,7 +57,7 @@ static inline int escaped(unsigned char byte, enum escaping escaping) {
   return (byte < 0x20 && byte != '\t') || byte == 0x7f || byte == '\\' || (escaping == OF_FIELD && byte == '|');
 }
 
-/* True if no byte needs escaping; may be false then, too. */
+/* True only if none of eight bytes needs escaping. May be false although none does. */
 static inline int clean_word(const char *bytes, enum escaping escaping) {
   uint64_t eight;
   memcpy(&eight, bytes, 8);
@@ -66,7 +67,7 @@ static inline int clean_word(const char *bytes, enum escaping escaping) {
   return found == 0;
 }
 
-/* Returns the number of leading bytes without escaping. */
+/* Returns the number of leading bytes that need no escaping. */
 static inline size_t clean(const char *bytes, size_t length, enum escaping escaping) {
   size_t at = 0;
   while (at < length) {
@@ -104,8 +105,8 @@ static size_t escape(char *to, unsigned char byte, enum escaping escaping) {
   return start + 2;
 }
 
-/* Escapes bytes above ASCII: as a code point, U+FFFD in JSON, single bytes in text. Writes up to
- * twelve bytes. Returns the bytes taken. */
+/* Escapes bytes above ASCII: a character as its code point, broken UTF-8 as U+FFFD in JSON and as
+ * single bytes in text. Writes up to twelve bytes. Returns the number of bytes taken. */
 static size_t escape_above_ascii(struct gyre_log_buffer *buffer, const unsigned char *from, size_t length,
                                  enum escaping escaping) {
   const int character = utf8_character(from, length);
@@ -145,7 +146,7 @@ static int append_escaped(struct gyre_log_buffer *buffer, struct gyre_log_text t
   }
 }
 
-/* Appends Redis' bulk string. */
+/* Appends a bulk string of Redis. */
 static int append_bulk(struct gyre_log_buffer *buffer, struct gyre_log_text text) {
   char length[24];
   const int count = snprintf(length, sizeof(length), "$%zu\r\n", text.length);
@@ -177,7 +178,7 @@ int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text k
   return gyre_log_buffer_append_text(buffer, "$1\r\n*\r\n");
 }
 
-/* In text a prefix like syslog's; in JSON and Redis fields. */
+/* Writes a prefix like syslog's in text, and fields in JSON and Redis. */
 static int append_origin(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text host,
                          const char *pid) {
   static const char *const before[] = {"host=", ",\"host\":\"", "$4\r\nhost\r\n"}, *const after[] = {" ", "\"", ""},
@@ -207,7 +208,7 @@ int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text hos
   return 0;
 }
 
-/* Writes host and pid, which the usual line does not have. */
+/* Writes host and pid, which most lines do not have. */
 __attribute__((noinline)) static int put_origin(struct gyre_log_buffer *buffer, const struct gyre_log_line *line) {
   const struct gyre_log_text origin = line->origin->text;
   if (gyre_log_buffer_append(buffer, origin.bytes, origin.length) < 0) return -ENOMEM;

@@ -1,4 +1,4 @@
-/* A message as a finished, escaped line: text, JSON or a Redis command (twin:
+/* Formats a message as an escaped line: text, JSON or a Redis command (twin:
  * test/oracle/log/line.rb). No ruby.h. Functions return 0 or -ENOMEM. */
 #pragma once
 
@@ -9,27 +9,27 @@ enum gyre_log_format { GYRE_LOG_TEXT, GYRE_LOG_JSON, GYRE_LOG_REDIS, GYRE_LOG_FO
 
 struct gyre_log_origin_text {
   struct gyre_log_text text;
-  unsigned fields; /* host, or host and pid; 0: unknown */
+  unsigned fields; /* 1: host; 2: host and pid; 0: unknown */
 };
 
-/* In each format; all zero until set. */
+/* A sender's host and pid in each format; all zero until set. */
 struct gyre_log_origin {
   struct gyre_log_buffer bytes;
   struct gyre_log_origin_text texts[GYRE_LOG_FORMATS];
 };
 
 struct gyre_log_line {
-  struct gyre_log_text middle;               /* of gyre_log_line_middle */
+  struct gyre_log_text middle;               /* written by gyre_log_line_middle */
   struct gyre_log_text text;                 /* the message */
   const struct gyre_log_time *time;          /* of arrival */
   const struct gyre_log_time *logged_at;     /* NULL: unknown */
   const struct gyre_log_origin_text *origin; /* NULL: none */
 };
 
-/* Writes the part between time and message, equal for a service and severity. */
+/* Writes the part between time and message, which is the same for a service and severity. */
 int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text service,
                          struct gyre_log_text severity);
-/* Writes the begin of a stream's Redis commands. */
+/* Writes the start of a stream's Redis commands. */
 int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text key);
 
 /* Called once. `pid` 0: unknown. */

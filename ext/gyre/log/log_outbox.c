@@ -43,16 +43,16 @@ static int utf8, us_ascii, binary;
 
 struct outbox {
   VALUE service; /* frozen String */
-  VALUE batch;   /* the String being filled, or 0 */
+  VALUE batch;   /* String being filled, or 0 */
   VALUE batches; /* full Strings, each [String, last sequence number, count] */
-  char *bytes;   /* of batch */
+  char *bytes;   /* bytes of `batch` */
   size_t length, capacity, count;
-  size_t first_capacity; /* of the next String: the last one's at its end */
+  size_t first_capacity; /* capacity of the next String: the length of the last full one */
   uint64_t sequence;     /* last number used */
-  size_t bytesize;       /* of all records here */
+  size_t bytesize;       /* bytes of all records here */
   size_t held;           /* bytes taken by the sender, which still count */
   size_t limit, batch_limit, record_limit;
-  unsigned forks; /* other than gyre_forks: the parent's */
+  unsigned forks; /* differs from gyre_forks in a forked child */
   bool sleeping, attention, framed;
 };
 
@@ -131,7 +131,7 @@ static uint64_t now_us(void) {
   return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* Takes a String, a Symbol or a number of Logger's. */
+/* Takes a String, a Symbol or a severity number of Logger. */
 static bool severity_text(VALUE severity, struct gyre_log_text *text) {
   static const char *const names[] = {"debug", "info", "warn", "error", "fatal"};
   if (RB_FIXNUM_P(severity)) {
@@ -170,7 +170,7 @@ static VALUE store(VALUE self, struct outbox *outbox, VALUE severity_value, VALU
   if (used + length > outbox->limit && used > 0 && !beyond_limit) return Qfalse;
   if (outbox->capacity - outbox->length < length || outbox->length + length > outbox->batch_limit)
     make_room(self, outbox, length);
-  /* Set after reserving, when the GC may move short Strings. */
+  /* Set again after reserving, because the GC may have moved short Strings. */
   service.bytes = RSTRING_PTR(outbox->service);
   message.bytes = RSTRING_PTR(message_value);
   severity_text(severity_value, &severity);
@@ -227,7 +227,7 @@ static VALUE outbox_reset(VALUE self) {
   return self;
 }
 
-/* In a daemon. */
+/* Keeps the records, in a child that continues the process as a daemon. */
 static VALUE outbox_stay(VALUE self) {
   get(self)->forks = gyre_forks;
   return self;

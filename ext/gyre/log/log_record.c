@@ -3,7 +3,7 @@
 #include "log/log_crc32.h"
 #include "log/log_frame.h"
 
-/* Bytes after the prefix, before the service. */
+/* Bytes between the prefix and the service. */
 #define BODY_HEAD (GYRE_LOG_RECORD_HEAD - GYRE_LOG_RECORD_PREFIX)
 
 static void put32(char *at, uint32_t value) {
@@ -66,7 +66,8 @@ long gyre_log_record_cut(struct gyre_log_cutter *cutter, const char *bytes, size
   return (long)(GYRE_LOG_RECORD_PREFIX + size);
 }
 
-/* Sets the record at this offset; false at the end or an incomplete record. */
+/* Sets `record` to the length of the record at `offset`. Returns false if it is incomplete or the
+ * bytes end. */
 static bool whole(const char *bytes, size_t length, size_t offset, size_t *record) {
   if (length - offset < GYRE_LOG_RECORD_HEAD) return false;
   *record = GYRE_LOG_RECORD_PREFIX + (size_t)get32(bytes + offset);
@@ -93,7 +94,7 @@ size_t gyre_log_batch_after(const char *bytes, size_t length, uint64_t sequence)
   return offset;
 }
 
-/* --- the old wire: each record is longer than its frame by the same number --- */
+/* --- the old wire: a record is longer than its frame by a constant number of bytes --- */
 
 /* Returns 0 if no frame can carry the record. */
 static size_t frame_length(const char *record, size_t length) {

@@ -1,22 +1,22 @@
-/* Records of the versioned wire (lib/gyre/log/wire/records.rb draws one): writes, counts, finds and
- * converts them for the client's outbox; cuts them for the ingest (gyre_log_record_cut in
- * log_frame.h). No ruby.h, no allocation. */
+/* Records of the versioned wire (lib/gyre/log/wire/records.rb draws one). Writes, counts, finds and
+ * converts records for the client's outbox. The ingest cuts them by gyre_log_record_cut
+ * (log_frame.h). No ruby.h, no allocation. */
 #pragma once
 
 #include "log/log_buffer.h"
 
-/* Length and checksum, which cover later bytes. */
+/* Bytes of length and checksum, which cover the bytes behind them. */
 #define GYRE_LOG_RECORD_PREFIX 8
-/* Prefix, sequence number, time, two lengths. */
+/* Bytes of prefix, sequence number, time and two lengths. */
 #define GYRE_LOG_RECORD_HEAD 26
-/* A frame without service, severity and message; its limit. */
+/* Bytes of a frame besides service, severity and message; maximum bytes of a frame. */
 #define GYRE_LOG_BATCH_FRAME_HEAD 11
 #define GYRE_LOG_BATCH_FRAME_LIMIT 8191
 
 struct gyre_log_measure {
-  size_t bytes;           /* of whole, undamaged records at the beginning */
-  size_t count;           /* of these records */
-  uint64_t last_sequence; /* the last record's, or 0 */
+  size_t bytes;           /* bytes of whole, undamaged records at the beginning */
+  size_t count;           /* number of these records */
+  uint64_t last_sequence; /* number of the last record, or 0 */
 };
 
 /* Service and severity have up to 255 bytes. */
@@ -26,11 +26,11 @@ void gyre_log_record_write(char *at, uint64_t sequence, uint64_t time_us, struct
 /* Reads records until one is incomplete, longer than `limit`, or has a wrong checksum. */
 struct gyre_log_measure gyre_log_batch_measure(const char *bytes, size_t length, size_t limit);
 
-/* Returns the first whole record with a greater number. */
+/* Returns the offset of the first whole record with a greater number. */
 size_t gyre_log_batch_after(const char *bytes, size_t length, uint64_t sequence);
 
-/* Writes the frames of whole records, which are longer. Returns their length; `dropped`: records
- * that no frame can carry. */
+/* Writes the frames of whole records; frames are shorter than records. Returns the frames' length.
+ * `dropped`: number of records that no frame can carry. */
 size_t gyre_log_batch_frames(char *to, const char *bytes, size_t length, size_t *dropped);
-/* Returns the first record whose frame ends after `frames` bytes. */
+/* Returns the offset of the first record whose frame ends after `frames` bytes. */
 size_t gyre_log_batch_framed(const char *bytes, size_t length, size_t frames);

@@ -1,5 +1,5 @@
-/* Syslog: messages (RFC 5424, RFC 3164) and framing on a stream (RFC 6587), for log_frame.h. Passes
- * on bytes outside the grammar as a message. Twin: test/oracle/log/syslog.rb. */
+/* Parses syslog messages (RFC 5424, RFC 3164) and their framing on a stream (RFC 6587), for
+ * log_frame.h. Bytes outside the grammar become a message. Twin: test/oracle/log/syslog.rb. */
 #include "log/log_frame.h"
 
 struct rest {
@@ -10,7 +10,7 @@ static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
 static size_t left(const struct rest *rest) { return (size_t)(rest->end - rest->at); }
 
-/* Takes bytes up to a space, and the space. Returns false without a space or for an empty word. */
+/* Takes a word and the space behind it. Returns false if there is no space or the word is empty. */
 static bool take_word(struct rest *rest, struct gyre_log_text *word) {
   const char *const space = memchr(rest->at, ' ', left(rest));
   if (!space || space == rest->at) return false;
@@ -28,7 +28,7 @@ static bool take_last_word(struct rest *rest, struct gyre_log_text *word) {
   return true;
 }
 
-/* Takes "<0>" to "<191>"; -1: none. */
+/* Takes "<0>" to "<191>". Returns -1 if there is none. */
 static int take_priority(struct rest *rest) {
   const size_t length = left(rest);
   size_t at = 1;
@@ -46,7 +46,7 @@ static struct gyre_log_text severity_of(int priority) {
   return (struct gyre_log_text){name, strlen(name)};
 }
 
-/* Puts a name and a word before the message, unless empty. */
+/* Appends a name and a word to the text before the message, unless the word is empty. */
 static int put_before(struct gyre_log_buffer *scratch, const char *name, struct gyre_log_text word) {
   if (word.length == 0) return 0;
   if (scratch->length > 0 && gyre_log_buffer_append(scratch, " ", 1) < 0) return -ENOMEM;
@@ -84,7 +84,7 @@ static bool take_structured_data(struct rest *rest, struct gyre_log_text *data) 
   return true;
 }
 
-/* Matches a pattern with 0 for digits. */
+/* Matches a pattern, in which 0 stands for a digit. */
 static bool looks_like(const char *bytes, const char *pattern, size_t length) {
   for (size_t i = 0; i < length; i++) {
     if (pattern[i] == '0' ? !is_digit(bytes[i]) : bytes[i] != pattern[i]) return false;
@@ -98,14 +98,14 @@ static int64_t number(const char *bytes, int digits) {
   return value;
 }
 
-/* Gregorian days; years begin in March, so that leap days come last. */
+/* Counts Gregorian days. Years begin in March, which puts leap days last. */
 static int64_t days_since_1970(int64_t year, int64_t month, int64_t day) {
   year -= month <= 2;
   const int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
   return year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719468;
 }
 
-/* Parses RFC 5424, section 6.2.3. Returns false if invalid or before 1970. */
+/* Parses a time of RFC 5424, section 6.2.3. Returns false if it is invalid or before 1970. */
 static bool parse_time(struct gyre_log_text word, uint64_t *time_us) {
   static const char start[] = "0000-00-00T00:00:00", zone[] = "00:00";
   const char *at = word.bytes + sizeof(start) - 1, *const end = word.bytes + word.length;
@@ -133,7 +133,7 @@ static bool parse_time(struct gyre_log_text word, uint64_t *time_us) {
   return true;
 }
 
-/* After the priority. Returns 1, or 0 for another format. */
+/* Parses the bytes after the priority. Returns 1, 0 for another format, or -ENOMEM. */
 static int parse_5424(struct rest rest, struct gyre_log_buffer *scratch, struct gyre_log_message *message) {
   struct gyre_log_text time, host, name, process, id, data;
   if (left(&rest) < 2 || memcmp(rest.at, "1 ", 2) != 0) return 0;
@@ -190,7 +190,7 @@ static bool take_tag(struct rest *rest, struct gyre_log_text *tag, struct gyre_l
   return true;
 }
 
-/* After the priority; all parts are optional. */
+/* Parses the bytes after the priority. All parts are optional. */
 static int parse_3164(struct rest rest, struct gyre_log_buffer *scratch, struct gyre_log_message *message) {
   struct gyre_log_text host = {rest.at, 0}, tag = host, process = host;
   const char *const start = rest.at;
@@ -232,7 +232,7 @@ long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buf
   return 0;
 }
 
-/* --- streams: "11 <13>message" counts bytes, others end with a line feed or zero byte; both mix
+/* --- streams: "11 <13>message" counts bytes; other messages end with a line feed or a zero byte
  * --- */
 
 #define DIGITS_MAX 9
@@ -240,7 +240,7 @@ long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buf
 
 enum head { MORE, LINE, COUNTED, WRONG };
 
-/* Returns the message's kind; sets the lengths of a counted one's head and message. */
+/* Returns the message's kind. For COUNTED, sets the lengths of head and message. */
 static enum head read_head(const struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t *start,
                            size_t *count) {
   const bool strict = cutter->framing == GYRE_LOG_OCTET_COUNTING;
@@ -270,7 +270,7 @@ static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_
 }
 
 /* A zero byte ends a message, too (RFC 6587 section 3.4.2; Python's SysLogHandler). Searches in
- * steps, as either may never come. */
+ * steps, because line feed or zero byte may never come. */
 const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *at, size_t length) {
   if (cutter->kind == GYRE_LOG_JSON_LINES) return memchr(at, '\n', length);
   while (length > 0) {
@@ -284,7 +284,8 @@ const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *
   return NULL;
 }
 
-/* A line of JSON is a text, which Ruby parses (lib/gyre/log/ingest/json_lines.rb). */
+/* Parses a syslog line. A JSON line stays a text, which Ruby parses
+ * (lib/gyre/log/ingest/json_lines.rb). */
 static long parse_line(const struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                        struct gyre_log_message *message) {
   if (cutter->kind == GYRE_LOG_SYSLOG) return gyre_log_syslog_parse(bytes, length, cutter->scratch, message);
@@ -318,7 +319,7 @@ long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size
   }
 }
 
-/* The last line may lack an end: "12" may be text or a count. */
+/* The last line may lack its end: "12" may then be a text or a count. */
 long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                               struct gyre_log_message *message) {
   size_t start, count;

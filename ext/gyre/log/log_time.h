@@ -1,4 +1,5 @@
-/* Lines' times in the local zone; keeps the last second's text. Reads no clock. No ruby.h. */
+/* Formats lines' times in the local zone, and keeps the last second's text. Reads no clock. No
+ * ruby.h. */
 #pragma once
 
 #include <stdbool.h>

@@ -15,7 +15,7 @@ static void websocket_mark(void *opaque) {
 
 static void websocket_free(void *opaque) {
   struct gyre_websocket *websocket = opaque;
-  if (websocket->connection) websocket->connection->own = NULL; /* Ruby frees in any order at exit */
+  if (websocket->connection) websocket->connection->own = NULL; /* at exit, any order is possible */
   gyre_websocket_deflate_free(&websocket->compression);
   free(websocket->end.reason);
   free(websocket->room);
