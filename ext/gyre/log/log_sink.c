@@ -68,7 +68,7 @@ static int remember(struct gyre_log_sink *sink, const struct gyre_log_text parts
                     unsigned fields) {
   sink->has_last = false;
   sink->last.length = 0;
-  if (gyre_log_buffer_reserve(&sink->last, 1) < 0) return -ENOMEM; /* allocates even if all parts are empty */
+  if (gyre_log_buffer_reserve(&sink->last, 1) < 0) return -ENOMEM; /* also for empty parts */
   for (int i = 0; i < GYRE_LOG_LAST_PARTS; i++) {
     if (gyre_log_buffer_append(&sink->last, parts[i].bytes, parts[i].length) < 0) return -ENOMEM;
     sink->last_lengths[i] = parts[i].length;
