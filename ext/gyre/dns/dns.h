@@ -43,8 +43,7 @@ struct gyre_dns_transaction {
 };
 
 struct gyre_dns_transaction *gyre_dns_transaction_get(VALUE self);
-/* `receiver` and `local` belong to the request's packet; nil and NULL for a request over a
- * stream. */
+/* `receiver` and `local`: of the request's packet; nil and NULL for a request over a stream. */
 VALUE gyre_dns_transaction_new(VALUE rules, const struct gyre_dns_request *request,
                                const struct gyre_dns_manner *manner, const struct gyre_datagram_address *from,
                                VALUE receiver, const struct gyre_datagram_local *local);

@@ -128,8 +128,7 @@ static VALUE add_body(VALUE argument) {
   return Qnil;
 }
 
-/* Adds a question for rules, or a response for the log. A fiber writes the log, as that may
- * wait. */
+/* Adds a question for rules, or a response that a fiber logs, because a write may wait. */
 static void add_pending(const struct arrival *arrival) {
   int state = 0;
   rb_protect(add_body, (VALUE)arrival, &state);
@@ -209,9 +208,8 @@ static VALUE start_rules(VALUE self) {
   return Qnil;
 }
 
-/* Copies an upstream's reply to `to` as the response, without rewriting records. `to` has room for
- * `length` + 64 bytes, or for a datagram. Returns the response's length; 0: the reply is
- * unusable. */
+/* Copies an upstream's reply to `to` as the response, records unchanged. `to` has room for `length`
+ * + 64 bytes, or for a datagram. Returns the response's length; 0: the reply is unusable. */
 static size_t adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
   const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   struct gyre_dns_edns edns = transaction->manner.edns;
@@ -415,8 +413,7 @@ static bool is_answer(const struct place *place, const struct gyre_datagram_pack
          memcmp(reply.question.name, name, reply.question.name_length) == 0;
 }
 
-/* Ignores packets with an unknown id. After an invalid reply the rules ask again, by another
- * port. */
+/* Ignores packets with unknown ids. After an invalid reply the rules ask by another port. */
 static void take(struct forwarder *forwarder, const struct gyre_datagram_packet *packet) {
   if (packet->length < GYRE_DNS_HEADER_BYTES) return;
   struct place *place = &forwarder->places[gyre_dns_16((const uint8_t *)packet->bytes) % PLACES];

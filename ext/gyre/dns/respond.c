@@ -34,8 +34,7 @@ static void make_cookie(const struct gyre_dns_responder *responder, const struct
 
 enum cookie { NO_COOKIE, BAD_COOKIE, NEW_COOKIE, GOOD_COOKIE };
 
-/* Checks the request's cookie, and writes the response's cookie. A server cookie is valid for an
- * hour. */
+/* Checks the request's cookie (valid for an hour), and writes the response's cookie. */
 static enum cookie check_cookie(const struct gyre_dns_responder *responder, const struct gyre_dns_request *request,
                                 const struct gyre_dns_query *query, struct gyre_dns_manner *manner) {
   size_t length = 0;

@@ -1,6 +1,5 @@
-/* Responds to requests without Ruby: refuses or drops invalid requests, answers from zones, leaves
- * others to rules. Checks cookies (RFC 7873) and limits responses per network. No socket, no
- * ruby.h. */
+/* Responds without Ruby: refuses or drops invalid requests, answers from zones, leaves others to
+ * rules. Checks cookies (RFC 7873), limits responses per network. No socket, no ruby.h. */
 #pragma once
 
 #include "dns/zone.h"
@@ -49,7 +48,6 @@ struct gyre_dns_manner {
 };
 
 /* GYRE_DNS_REPLY: `to` has a response of `length` bytes. GYRE_DNS_ASK: rules respond, with
- * `manner`. `to` has room for GYRE_DNS_MESSAGE_BYTES, or for GYRE_DNS_UDP_BYTES if not a
- * stream's. */
+ * `manner`. `to` has room for GYRE_DNS_MESSAGE_BYTES, without `stream` for GYRE_DNS_UDP_BYTES. */
 enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, const struct gyre_dns_request *request,
                                       struct gyre_dns_manner *manner, uint8_t *to, size_t *length);

@@ -12,8 +12,7 @@ size_t gyre_dns_name_read(const uint8_t *message, size_t length, size_t *at, uin
       if (place + 2 > length) return 0;
       size_t target = gyre_dns_16(message + place) & 0x3fff;
       if (!end) end = place + 2;
-      /* Each pointer must lead further back, which excludes loops. A name has at most 127
-       * labels. */
+      /* Each pointer must lead further back: no loops. A name has at most 127 labels. */
       if (target >= bound || ++pointers > GYRE_DNS_NAME_BYTES / 2) return 0;
       place = bound = target;
       continue;

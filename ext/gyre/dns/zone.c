@@ -316,8 +316,7 @@ static void deny(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *looku
   }
 }
 
-/* Walks from the origin down to a cut, the name or a wildcard. Returns true if a CNAME leads to
- * another name. */
+/* Walks from the origin to a cut, the name or a wildcard. True if a CNAME leads elsewhere. */
 static bool look(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup) {
   uint8_t name[GYRE_DNS_NAME_BYTES], owner[GYRE_DNS_NAME_BYTES];
   memcpy(owner, lookup->name, gyre_dns_name_length(lookup->name));

@@ -15,8 +15,7 @@ const uint8_t *gyre_dns_zone_origin(const struct gyre_dns_zone *zone);
  * or -EINVAL if it is outside the zone or excluded by a CNAME or SOA. */
 int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t type, uint32_t ttl, const uint8_t *data,
                       size_t length);
-/* Sorts names for NSEC, after the last record. Returns 0, -ENOMEM, or -ENOENT if there is no
- * SOA. */
+/* Sorts names for NSEC, after the last record. Returns 0, -ENOMEM, or -ENOENT: no SOA. */
 int gyre_dns_zone_finish(struct gyre_dns_zone *zone);
 
 struct gyre_dns_lookup {

@@ -265,8 +265,7 @@ static int give(struct gyre_log_hub *hub, struct gyre_log_sink *sink, struct gyr
   return gyre_log_sink_note(sink, session, mark) < 0 ? -ENOMEM : 1;
 }
 
-/* Gives a message to all sinks of a channel. Sessions do not track taps: a tap gets a record if it
- * was new for another sink. */
+/* Sessions do not track taps: a tap gets a record if it was new for another sink. */
 static int give_all(struct gyre_log_hub *hub, struct gyre_log_channel *channel, const struct gyre_log_arrival *arrival,
                     uint64_t sequence, struct gyre_log_session *session) {
   bool fresh = !session;

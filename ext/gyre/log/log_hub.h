@@ -91,9 +91,8 @@ struct gyre_log_sink {
   bool cull, raw;
   bool origin;  /* lines show the origin */
   size_t limit; /* SIZE_MAX: none */
-  /* Beyond the bound the sink is full, and senders pause. Beyond twice the bound plus 16 MB,
-   * messages of senders that cannot pause are dropped. A sink that `drops` drops any message when
-   * full. */
+  /* Beyond the bound the sink is full, and senders pause. Beyond twice the bound plus 16 MB, drops
+   * messages of senders that cannot pause. If `drops` is set, drops all messages when full. */
   size_t bound;   /* SIZE_MAX: none */
   size_t pending; /* bytes taken, but not written yet */
   bool drops;     /* drops messages when full: no client waits for its records */
@@ -119,7 +118,7 @@ int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *chann
                       const struct gyre_log_arrival *arrival);
 /* Notes that the sink has a client's records. Returns 0 or -ENOMEM. */
 int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session, struct gyre_log_mark *mark);
-/* Writes the line about repeated messages. Called before bytes and clients are read. Returns 0 or
+/* Writes the line about repeated messages, before bytes and clients are read. Returns 0 or
  * -ENOMEM. */
 int gyre_log_sink_finish(struct gyre_log_sink *sink);
 /* Called after bytes and clients are read. */
@@ -130,8 +129,7 @@ static inline bool gyre_log_sink_exceeds(const struct gyre_log_sink *sink, size_
   return sink->bytes.length + sink->pending > sink->bound / parts;
 }
 
-/* True for large memory that is hardly used. The caller frees such memory, and reuses other
- * memory. */
+/* True if memory is large and hardly used: the caller frees it. Other memory is reused. */
 static inline bool gyre_log_is_waste(size_t capacity, size_t needed) {
   return capacity > (size_t)4 << 20 && needed < capacity / 8;
 }
@@ -168,7 +166,7 @@ struct gyre_log_hub {
   unsigned references;
   uint64_t messages, filtered;
   size_t bytes;      /* bytes of incomplete messages and of sinks that have no limit */
-  size_t incomplete; /* of incomplete messages */
+  size_t incomplete; /* bytes of incomplete messages */
   uint64_t sinks_opened;
   bool crowded;                         /* a message met a full sink */
   const struct gyre_log_origin *origin; /* origin of the present message; NULL: unknown */
@@ -194,8 +192,7 @@ void gyre_log_hub_release(struct gyre_log_hub *hub);
 struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre_log_format format,
                                              struct gyre_log_text key);
 
-/* Replaces the service's route. Takes over the contents of `route`, even on failure. Returns 0 or
- * -ENOMEM. */
+/* Replaces the service's route. Takes `route`'s contents even on failure. Returns 0 or -ENOMEM. */
 int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route);
 void gyre_log_route_free(struct gyre_log_route *route);
 /* `service`: NULL for all services. Returns 0 or -ENOMEM. */

@@ -1,5 +1,4 @@
-/* Formats lines (log_line.h). Checks eight bytes at once, because most messages need no
- * escaping. */
+/* Formats lines (log_line.h). Checks eight bytes at once: most messages need no escaping. */
 #include "log/log_line.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Gyre::Log::Outbox: a log client's records in a growing buffer. Gyre::Log::Client appends from any
- * thread, fiber or signal handler, Gyre::Log::Sender takes; under the GVL and uninterrupted, so
- * without a lock. Wakes no thread: append tells the caller to.
+ * thread, fiber or signal handler; Gyre::Log::Sender takes. The GVL makes each call atomic, without
+ * a lock. Wakes no thread: append tells its caller to wake the sender.
  *
  *   Outbox.new(service, limit, record_limit, framed)
  *       limit         bytes buffered, including those held by the sender; one record always fits
@@ -9,14 +9,14 @@
  *   append(severity, message) → true: stored;  nil: stored, wake the sender;  false: refused, because of a limit, attention or a
  *       fork, or unless the message is a String in UTF-8, US-ASCII or BINARY, and the severity a String, a Symbol or a number of
  *       Logger's (UNKNOWN as "fatal": servers drop unknown severities)
- *   store(severity, message, beyond_limit) → as append, despite attention, and maybe beyond the limit
- *   attention=       true: append refuses everything, for the caller to look
+ *   store(severity, message, beyond_limit) → as append, but ignores attention and, if beyond_limit, the limit
+ *   attention=       true: append refuses every record, so that the caller looks for a reason
  *   framed, framed=         true: refuses records that no frame can carry
  *   take → [String of whole records, last sequence number, count], or nil
  *   await → true: empty, and the next append returns nil;  false: not empty
  *   awake            the next append wakes no sender
  *   held, held=      taken bytes that still count
- *   bytesize         of records here;  sequence: the last number used, 1 for the first record
+ *   bytesize         bytes of records here;  sequence: the last number used, 1 for the first record
  *   forked?          this process was forked;  reset: empty, for this process;  stay: unchanged, for this process
  *
  * Methods of the class about taken bytes:

@@ -284,8 +284,7 @@ const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *
   return NULL;
 }
 
-/* Parses a syslog line. A JSON line stays a text, which Ruby parses
- * (lib/gyre/log/ingest/json_lines.rb). */
+/* Parses a syslog line. JSON stays a text (lib/gyre/log/ingest/json_lines.rb parses it). */
 static long parse_line(const struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                        struct gyre_log_message *message) {
   if (cutter->kind == GYRE_LOG_SYSLOG) return gyre_log_syslog_parse(bytes, length, cutter->scratch, message);

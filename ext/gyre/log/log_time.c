@@ -1,5 +1,4 @@
-/* Formats times (log_time.h). Reads the time zone's rules each second, so a change applies at
- * once. */
+/* Formats times (log_time.h). Reads the zone's rules each second: a change applies at once. */
 #include "log/log_time.h"
 #include "feature.h"
 

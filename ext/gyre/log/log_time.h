@@ -1,5 +1,4 @@
-/* Formats lines' times in the local zone, and keeps the last second's text. Reads no clock. No
- * ruby.h. */
+/* Formats times in the local zone; keeps the last second's text. Reads no clock. No ruby.h. */
 #pragma once
 
 #include <stdbool.h>

@@ -16,7 +16,7 @@
 
 struct gyre_memcached_connection;
 
-/* A call's value, and its value on failure: */
+/* Kinds of calls. Comments: the call's value; its value on failure. */
 enum gyre_memcached_kind {
   GYRE_MEMCACHED_GET,    /* the stored value; nil */
   GYRE_MEMCACHED_SET,    /* the CAS number; false */
@@ -24,10 +24,10 @@ enum gyre_memcached_kind {
   GYRE_MEMCACHED_WHOLE,  /* a Gyre::Memcached::Reply */
   GYRE_MEMCACHED_LINES,  /* the lines' texts after their first words */
   GYRE_MEMCACHED_VALUES, /* a Hash of the stored values */
-  GYRE_MEMCACHED_QUIET,  /* number of successful commands, which have no reply */
+  GYRE_MEMCACHED_QUIET,  /* number of successful commands, which get no reply each */
 };
 
-/* The sent command, which decides valid replies. */
+/* The sent command; may_follow lists its valid replies. */
 enum gyre_memcached_verb {
   GYRE_MEMCACHED_VERB_MG,
   GYRE_MEMCACHED_VERB_MS,
@@ -43,26 +43,26 @@ enum gyre_memcached_verb {
  *   new --commands are queued--> outstanding --last reply, or the connection fails--> over
  *                                     \---its caller leaves: the replies are dropped---> over */
 struct gyre_memcached_call {
-  struct gyre_memcached_connection *connection; /* from the first command on; kept by the caller */
-  uint64_t first;                               /* its first command's number */
-  uint64_t start;                               /* its first command's position in the stream */
+  struct gyre_memcached_connection *connection; /* set by the first command; kept by the caller */
+  uint64_t first;                               /* number of its first command */
+  uint64_t start;                               /* stream position of its first command */
   uint32_t outstanding;                         /* replies due; 0: done or not begun */
-  uint32_t flags;                               /* the value's */
+  uint32_t flags;                               /* flags of the value */
   uint32_t refused;                             /* QUIET: failed commands */
   uint8_t kind;                                 /* enum gyre_memcached_kind */
-  uint8_t code;                                 /* enum gyre_memcached_code: the last reply's */
+  uint8_t code;                                 /* enum gyre_memcached_code of the last reply */
   bool failed;                                  /* the connection has failed */
-  bool unsent;                                  /* failed with no byte sent */
+  bool unsent;                                  /* no byte was sent before the failure */
   uint64_t cas;
-  long count;             /* QUIET: commands */
-  const char *command;    /* client's method, for errors */
+  long count;             /* QUIET: number of commands */
+  const char *command;    /* the client's method, for errors */
   VALUE server;           /* the asked server */
   VALUE value;            /* bytes, Hash or Array */
   VALUE keys;             /* VALUES: names of values */
-  VALUE coded;            /* VALUES: key, flags, bytes in turn, to decode; or nil */
-  VALUE error;            /* server's first error line, or nil */
-  struct gyre_wait *wait; /* its parked fiber's, in a loop */
-  VALUE owner;            /* its Ruby object, marked by the connection; nil: the call is on a stack */
+  VALUE coded;            /* VALUES: key, flags, bytes of each value to decode; or nil */
+  VALUE error;            /* first error line of the server, or nil */
+  struct gyre_wait *wait; /* wait of its parked fiber, in a loop */
+  VALUE owner;            /* its Ruby object, which the connection marks; nil: it is on a stack */
 };
 
 struct gyre_memcached_entry {
@@ -71,26 +71,26 @@ struct gyre_memcached_entry {
   uint8_t verb;                     /* enum gyre_memcached_verb */
 };
 
-/* A ring of commands without replies. */
+/* A ring buffer of commands that await replies. */
 struct gyre_memcached_pipeline {
   struct gyre_memcached_entry *entries;
   uint32_t capacity;   /* a power of 2 */
   uint64_t head, tail; /* numbers of commands */
   uint64_t offered;    /* last command passed to the socket */
   size_t wanted;       /* input bytes needed for the first reply */
-  bool taking;         /* delivers replies */
+  bool taking;         /* `take` delivers replies */
 };
 
-/* Driven by a loop. */
+/* State of a connection that a loop drives. */
 struct gyre_memcached_on_loop {
-  bool linked; /* in the loop's lists, and marked by the scheduler */
-  bool waits;  /* a timer runs for due replies */
+  bool linked; /* is in the loop's lists, and the scheduler marks it */
+  bool waits;  /* replies are due: a virtual clock must not jump */
   struct gyre_client client;
   struct gyre_watch watch;
   struct gyre_timer timer;
-  struct gyre_post closing; /* closed by another thread */
+  struct gyre_post closing; /* posted when another thread closes the connection */
   struct gyre_deferred_send sends;
-  struct gyre_busy_poll busy; /* for a lone command's reply */
+  struct gyre_busy_poll busy; /* polls for a lone command's reply */
   struct gyre_list room;      /* fibers that wait for room */
 };
 
@@ -102,10 +102,10 @@ struct gyre_memcached_reader {
   VALUE thread;
 };
 
-/* Driven by threads without a loop. */
+/* State of the connection that threads without a loop drive. */
 struct gyre_memcached_on_threads {
-  struct gyre_memcached_reader *reading; /* reads now, or NULL */
-  struct gyre_list sleeping;             /* others, in order */
+  struct gyre_memcached_reader *reading; /* the thread that reads, or NULL */
+  struct gyre_list sleeping;             /* other waiting threads, in order */
 };
 
 struct gyre_memcached_connection {
@@ -116,11 +116,11 @@ struct gyre_memcached_connection {
   struct gyre_memcached_on_loop on_loop;
   struct gyre_memcached_on_threads on_threads;
   int64_t timeout_ns;
-  int64_t moved_ns; /* time of the last bytes, or of sending the first command */
-  int64_t used_ns;  /* coarse time when it last had no command */
+  int64_t moved_ns; /* when bytes last came, or the first command was sent */
+  int64_t used_ns;  /* coarse time at which the last command was done */
   bool failed;      /* sends and receives no more */
-  bool ended;       /* the server's side */
-  char reason[160]; /* the failure's */
+  bool ended;       /* the server has ended its side */
+  char reason[160]; /* reason of the failure */
 };
 
 /* A loop's waiting fiber, on its stack. */
@@ -131,34 +131,35 @@ struct gyre_memcached_waiter {
   struct gyre_memcached_call *call; /* NULL: waits for room */
 };
 
-/* Also in lib/gyre/memcached/server.rb. */
+/* lib/gyre/memcached/server.rb has the same text. */
 #define GYRE_MEMCACHED_CLOSED "the client was closed"
 
-#define GYRE_MEMCACHED_PENDING_LIMIT (UINT32_C(1) << 16) /* in a pipeline */
-#define GYRE_MEMCACHED_OUTPUT_BYTES (4 << 20)            /* unsent bytes, beyond which callers wait */
+#define GYRE_MEMCACHED_PENDING_LIMIT (UINT32_C(1) << 16) /* maximum commands in a pipeline */
+#define GYRE_MEMCACHED_OUTPUT_BYTES (4 << 20)            /* unsent bytes at which callers wait */
 
 /* memcached_connection.c: never waits, runs no Ruby code. */
 struct gyre_memcached_connection *gyre_memcached_connection_get(VALUE connection);
 static inline uint64_t gyre_memcached_pending(const struct gyre_memcached_connection *connection) {
   return connection->pipeline.tail - connection->pipeline.head;
 }
-/* False in a forked child, or after a failure. */
+/* False after a failure, or in a forked child. */
 bool gyre_memcached_connection_usable(const struct gyre_memcached_connection *connection);
 bool gyre_memcached_connection_has_room(const struct gyre_memcached_connection *connection);
-/* True if the wait for `call` is over, or with NULL the wait for room. */
+/* True if the wait for `call` is over; if `call` is NULL, the wait for room. */
 static inline bool gyre_memcached_is_over(const struct gyre_memcached_connection *connection,
                                           const struct gyre_memcached_call *call) {
   return call ? call->outstanding == 0 : connection->failed || gyre_memcached_connection_has_room(connection);
 }
-/* Reserves `length` bytes; NULL without memory or after a failure. */
+/* Reserves `length` bytes. Returns NULL if there is no memory, or after a failure. */
 char *gyre_memcached_connection_reserve(struct gyre_memcached_connection *connection, size_t length);
-/* Queues `length` reserved bytes, for the call, or for a quiet group without one (NULL). -ENOMEM:
- * queued nothing. */
+/* Queues `length` reserved bytes for the call. `call` is NULL for a command of a quiet group, which
+ * has no reply. Returns 0, or -ENOMEM if it queued nothing. */
 int gyre_memcached_connection_queue(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call,
                                     enum gyre_memcached_verb verb, uint32_t index, size_t length);
-/* Sends the queue: at once if no other command can join this turn, else at its end. */
+/* Sends the queue at once if `alone` (no other command can join this turn), else at the turn's
+ * end. */
 void gyre_memcached_connection_send(struct gyre_memcached_connection *connection, bool alone);
-/* Leaves connection and calls to the parent, in a forked child. */
+/* In a forked child, fails the connection, which belongs to the parent. */
 void gyre_memcached_connection_forked(struct gyre_memcached_connection *connection);
 void gyre_memcached_connection_read(struct gyre_memcached_connection *connection);
 void gyre_memcached_connection_fail(struct gyre_memcached_connection *connection, const char *reason);
@@ -168,7 +169,7 @@ void gyre_memcached_connection_wake_threads(struct gyre_memcached_connection *co
 /* Drops the call's later replies. */
 void gyre_memcached_call_leave(struct gyre_memcached_call *call);
 
-/* memcached_threads.c: waits for the call's end, or with NULL for room. */
+/* memcached_threads.c: waits for the call's end; if `call` is NULL, for room. */
 void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, const struct gyre_memcached_call *call);
 
 /* memcached_call.c */

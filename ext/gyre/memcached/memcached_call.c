@@ -1,4 +1,4 @@
-/* Makes a call's value (memcached.h) of replies. Runs no Ruby code: the caller decodes values
+/* Makes a call's value (memcached.h) from replies. Runs no Ruby code: the caller decodes values
  * (memcached_request.c). */
 #include "memcached/memcached.h"
 
@@ -42,7 +42,7 @@ static VALUE bytes_of(const struct gyre_memcached_reply *reply) {
   return rb_str_new(reply->data, (long)reply->data_length);
 }
 
-/* Qnil: a miss. */
+/* Adds a found value; skips a miss. */
 static void add_value(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply, uint32_t index) {
   if (reply->code != GYRE_MEMCACHED_VA) return;
   VALUE key = RARRAY_AREF(call->keys, index);
@@ -57,10 +57,10 @@ static void add_value(struct gyre_memcached_call *call, const struct gyre_memcac
 
 static VALUE seconds(int64_t value) { return value == INT64_MIN ? Qnil : LL2NUM(value); }
 
-/* By enum gyre_memcached_code. */
+/* Names of enum gyre_memcached_code. */
 static ID codes[GYRE_MEMCACHED_ERROR + 1];
 
-/* Sets a Struct's members without Ruby code. */
+/* Makes a Gyre::Memcached::Reply without calling Ruby code. */
 static VALUE whole(const struct gyre_memcached_reply *reply) {
   if (!reply_class) reply_class = gyre_kept(rb_path2class("Gyre::Memcached::Reply"));
   VALUE bytes = reply->code == GYRE_MEMCACHED_VA ? bytes_of(reply) : Qnil;

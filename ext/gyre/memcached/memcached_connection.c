@@ -1,5 +1,5 @@
-/* A home's pipeline to one memcached (memcached.h): commands leave at the turn's end, replies come
- * in order. Never waits or connects. memcached_threads.c drives the threads' one. */
+/* A home's pipeline to one memcached (memcached.h). Commands leave at the turn's end; replies come
+ * in order. Never waits or connects. memcached_threads.c drives the connection of threads. */
 #include "loop/forks.h"
 #include "memcached/memcached.h"
 #include "net/net.h"
@@ -11,10 +11,10 @@
 #include <string.h>
 
 #define FIRST_ENTRIES 64
-#define READ_AHEAD_BYTES (1 << 20)  /* reserved at once for a value */
-#define LOOK_NS INT64_C(1000000000) /* idle time after which it may be closed */
-#define LINES_LIMIT 65536           /* of a reply: statistics, a group's refusals */
-#define RECEPTIONS 16               /* before others get their turn */
+#define READ_AHEAD_BYTES (1 << 20)  /* maximum bytes reserved at once for a value */
+#define LOOK_NS INT64_C(1000000000) /* idle time after which the server may have closed */
+#define LINES_LIMIT 65536           /* maximum lines of a reply (statistics, a group's refusals) */
+#define RECEPTIONS 16               /* maximum receives before others get their turn */
 
 static VALUE connection_class;
 
@@ -35,7 +35,7 @@ static void connection_mark(void *opaque) {
   }
 }
 
-/* Leaves the scheduler's lists alone: both objects are garbage, maybe already freed. */
+/* Does not unlink from the scheduler, which is garbage, too, and may already be freed. */
 static void connection_free(void *opaque) {
   struct gyre_memcached_connection *connection = opaque;
   gyre_deferred_cancel(&connection->on_loop.sends.deferred); /* the loop's end walks that list */
@@ -72,7 +72,7 @@ struct gyre_memcached_connection *gyre_memcached_connection_get(VALUE connection
 
 /* --- the loop --- */
 
-/* A virtual clock must not jump while replies are due. */
+/* Tells the loop that replies are due: a virtual clock must not jump meanwhile. */
 static void set_waits(struct gyre_memcached_connection *connection, bool waits) {
   if (!connection->scheduler || connection->on_loop.waits == waits) return;
   connection->on_loop.waits = waits;
@@ -97,7 +97,8 @@ static int arm(struct gyre_memcached_connection *connection, int64_t now_ns) {
   return gyre_timers_arm(&connection->scheduler->loop.timers, &connection->on_loop.timer, now_ns + in_ns);
 }
 
-/* Stays linked while idle: single commands need not link it each time. */
+/* Watches the socket. The link stays for LOOK_NS without commands, which saves work for single
+ * ones. */
 static bool link_to_loop(struct gyre_memcached_connection *connection) {
   struct gyre_loop *loop = &connection->scheduler->loop;
   int error = gyre_loop_watch(loop, &connection->on_loop.watch, connection->transport->fd, GYRE_READABLE);
@@ -121,7 +122,7 @@ static int64_t now_of(const struct gyre_memcached_connection *connection) {
   return connection->scheduler ? gyre_loop_coarse_now(&connection->scheduler->loop) : gyre_timers_coarse_now();
 }
 
-/* Starts the next reply's time limit at its command's sending, which a computing loop may delay. */
+/* Starts the time limit of the next reply when its command is sent, which a busy loop may delay. */
 static void on_sending(struct gyre_memcached_connection *connection, bool again) {
   if (again || connection->pipeline.head >= connection->pipeline.offered) connection->moved_ns = now_of(connection);
   connection->pipeline.offered = connection->pipeline.tail;
@@ -131,7 +132,7 @@ static void on_deferred_sending(struct gyre_deferred_send *sends, bool again) {
   on_sending(GYRE_CONTAINER(sends, struct gyre_memcached_connection, on_loop.sends), again);
 }
 
-/* The only timer: fails a late server, unlinks an idle connection, sends long held commands. */
+/* Fails a late server, unlinks an idle connection, or sends commands that were held long. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_memcached_connection *connection = GYRE_CONTAINER(timer, struct gyre_memcached_connection, on_loop.timer);
   struct gyre_loop *loop = context;
@@ -163,7 +164,7 @@ static void on_closing(struct gyre_client *client) {
                                  "its loop was closed");
 }
 
-/* In a forked child, whose forking fiber has no call. */
+/* Called in a forked child, in which no call waits. */
 static void on_fork(struct gyre_client *client) {
   struct gyre_memcached_connection *connection =
       GYRE_CONTAINER(client, struct gyre_memcached_connection, on_loop.client);
@@ -241,7 +242,7 @@ bool gyre_memcached_connection_has_room(const struct gyre_memcached_connection *
          gyre_bytes_held(connection->transport->output) < GYRE_MEMCACHED_OUTPUT_BYTES;
 }
 
-/* True if an idle connection is open without unexpected bytes. */
+/* True if an idle connection is open and has received no unexpected bytes. */
 static bool look(struct gyre_memcached_connection *connection) {
   char byte;
   ssize_t count =
@@ -330,8 +331,8 @@ void gyre_memcached_connection_send(struct gyre_memcached_connection *connection
 #define MAY(code) (1u << GYRE_MEMCACHED_##code)
 #define ERRORS (MAY(SERVER_ERROR) | MAY(CLIENT_ERROR) | MAY(ERROR))
 
-/* Replies that may follow each command; others close the connection. After a refused value the
- * server may read the value's bytes as commands; only SERVER_ERROR says that it skips them. */
+/* Valid replies of each command; other replies close the connection. After CLIENT_ERROR or ERROR
+ * for a value, the server may read its bytes as commands; after SERVER_ERROR it skips them. */
 static const unsigned may_follow[] = {
     [GYRE_MEMCACHED_VERB_MG] = MAY(VA) | MAY(HD) | MAY(EN) | ERRORS,
     [GYRE_MEMCACHED_VERB_MS] = MAY(HD) | MAY(NS) | MAY(EX) | MAY(NF) | MAY(SERVER_ERROR),
@@ -342,7 +343,7 @@ static const unsigned may_follow[] = {
     [GYRE_MEMCACHED_VERB_WORD] = MAY(OK) | MAY(VERSION) | MAY(STORED) | MAY(MN) | ERRORS,
 };
 
-/* True if more lines follow. */
+/* True if the reply has more lines. */
 static bool goes_on(const struct gyre_memcached_entry *entry, const struct gyre_memcached_reply *reply) {
   if (entry->verb == GYRE_MEMCACHED_VERB_MN) return reply->code != GYRE_MEMCACHED_MN;
   return reply->code == GYRE_MEMCACHED_STAT;
@@ -360,11 +361,11 @@ static bool refuse(struct gyre_memcached_connection *connection, const struct gy
   return false;
 }
 
-/* Returns whole replies' bytes; -1: the connection has failed. */
+/* Returns the number of bytes in whole replies, or -1 if the connection has failed. */
 static ssize_t take(struct gyre_memcached_connection *connection, const char *bytes, size_t length) {
   size_t used = 0;
   connection->pipeline.wanted = 0;
-  connection->pipeline.taking = true; /* an exception would leave it inconsistent */
+  connection->pipeline.taking = true; /* an exception leaves it inconsistent */
   while (used < length) {
     struct gyre_memcached_reply reply;
     size_t wanted;
@@ -407,7 +408,7 @@ static bool take_input(struct gyre_memcached_connection *connection) {
   return true;
 }
 
-/* Reserves room for a whole value, against repeated moves. */
+/* Reserves room for a whole value, so that its bytes are moved less often. */
 static bool make_room(struct gyre_memcached_connection *connection) {
   size_t available = gyre_transport_available(connection->transport), wanted = connection->pipeline.wanted;
   if (wanted <= available) return true;
@@ -469,7 +470,7 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
       fail_with(connection, (int)count);
       return;
     }
-    /* Reports input now, as an end already reported causes no new edge. */
+    /* Watches now for input, because an end that was reported already causes no new edge. */
     if (!connection->ended && gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) {
       watch_for(connection, GYRE_READABLE);
       break;
@@ -496,7 +497,7 @@ void gyre_memcached_connection_wake_threads(struct gyre_memcached_connection *co
     node = node->next;
     if (!gyre_memcached_is_over(connection, reader->call)) {
       if (is_read) continue;
-      is_read = true; /* by this one */
+      is_read = true; /* this thread reads next */
     }
     gyre_list_remove(&reader->node);
     rb_thread_wakeup_alive(reader->thread);
@@ -520,7 +521,7 @@ void gyre_memcached_call_leave(struct gyre_memcached_call *call) {
 
 /* --- Ruby --- */
 
-/* Takes a transport of this thread's loop, or of the threads without one. */
+/* Takes a transport, for this thread's loop or for threads without a loop. */
 static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALUE timeout) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
   if (!NIL_P(connection->transport_object)) rb_raise(rb_eRuntimeError, "already initialized");
@@ -547,9 +548,9 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
 
 static VALUE shut_down(VALUE io) { return rb_funcall(io, rb_intern("shutdown"), 0); }
 
-/* Closes and fails the calls; a forked child closes only its descriptor. Returns false
- * while another thread's loop watches the connection or a thread reads from it. The caller then
- * tries again. */
+/* Closes the connection and fails its calls; a forked child closes only its descriptor. Returns
+ * false while another thread's loop watches the connection, or a thread reads from it; the caller
+ * then tries again. */
 static VALUE connection_close(VALUE self) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
   bool here = connection->on_loop.client.forks == gyre_forks;

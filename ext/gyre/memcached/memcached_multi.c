@@ -1,14 +1,14 @@
 /* Gyre::Memcached::Server's calls for many keys. Requests values one by one in one write, and
- * matches replies in order, cheaper than by name. Stores and deletes are quiet: the server answers
- * only refusals, and the mn after each group. */
+ * matches replies by order, which is cheaper than by name. Stores and deletes are quiet: the server
+ * answers only refusals, and the mn after each group. */
 #include "memcached/memcached_request.h"
 
 #include <errno.h>
 #include <ruby/encoding.h>
 
-#define GROUP_BYTES (64 * 1024) /* quiet commands before their mn */
+#define GROUP_BYTES (64 * 1024) /* bytes of quiet commands before their mn */
 
-/* Ruby code between a call's commands might never return. */
+/* Runs no Ruby code between commands, because it might never return. */
 static int put_keys(struct gyre_memcached_request *request) {
   for (; request->done < RARRAY_LEN(request->list); request->done++) {
     if (!gyre_memcached_connection_has_room(request->connection)) gyre_memcached_wait_for_room(request->connection);
@@ -20,7 +20,7 @@ static int put_keys(struct gyre_memcached_request *request) {
   return 0;
 }
 
-/* Copies keys of String's subclasses: the result's Hash would call their `eql?`. */
+/* Returns the keys as plain Strings, because the result's Hash would call `eql?` of subclasses. */
 static VALUE strings(VALUE keys) {
   VALUE all = rb_ary_dup(rb_convert_type(keys, T_ARRAY, "Array", "to_ary"));
   for (long i = 0; i < RARRAY_LEN(all); i++) {
@@ -32,7 +32,7 @@ static VALUE strings(VALUE keys) {
   return all;
 }
 
-/* Checks all keys first. Replaces them by full keys unless all are plain. */
+/* Checks all keys. Returns them, or their full keys unless all are plain. */
 static VALUE checked_keys(struct gyre_memcached_request *request, VALUE keys) {
   VALUE maker = request->server->keys;
   for (long i = 0; i < RARRAY_LEN(keys) && !request->full; i++)
@@ -48,8 +48,8 @@ static VALUE checked_keys(struct gyre_memcached_request *request, VALUE keys) {
   return all;
 }
 
-/* values(keys, names): returns a Call of a Hash: of found values by name, or without names by
- * key. */
+/* values(keys, names): returns a Hash of the found values, by key. If `names` is given, returns a
+ * Call of a Hash by name. */
 static VALUE server_values(VALUE self, VALUE keys, VALUE names) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_VALUES, "get_multi");
@@ -64,7 +64,7 @@ static VALUE server_values(VALUE self, VALUE keys, VALUE names) {
   return gyre_memcached_request_run(&request);
 }
 
-/* Runs no Ruby code; -EINVAL: the item changed while other fibers ran. */
+/* Runs no Ruby code. Returns -EINVAL if other fibers have changed the item. */
 static int put_one(struct gyre_memcached_request *request) {
   VALUE key = RARRAY_AREF(request->list, request->done);
   if (request->full) {
@@ -78,7 +78,7 @@ static int put_one(struct gyre_memcached_request *request) {
   return gyre_memcached_put(request);
 }
 
-/* Runs no Ruby code: no command may come between the group's. */
+/* Runs no Ruby code, because no other command may come between those of the group. */
 static int put_group(struct gyre_memcached_request *request) {
   struct gyre_memcached_connection *connection = request->connection;
   const struct gyre_transport *transport = connection->transport;
@@ -95,13 +95,13 @@ static int put_group(struct gyre_memcached_request *request) {
   request->verb = GYRE_MEMCACHED_VERB_MN;
   if (error == 0) error = gyre_memcached_put_line(request, "mn\r\n", 4);
   if (error == 0) return 0;
-  /* A group ends with its mn. */
+  /* The group lacks its mn, so the connection is unusable. */
   request->done = first;
   gyre_memcached_connection_fail(connection, "no memory for a group of commands");
   return -EPIPE;
 }
 
-/* Copies the rest, which other fibers may change. */
+/* Copies the items that are left, because other fibers may change them. */
 static void keep(const struct gyre_memcached_request *request) {
   for (long i = request->done; i < RARRAY_LEN(request->list); i++) {
     VALUE text = RARRAY_AREF(request->list, i);
@@ -132,8 +132,8 @@ static VALUE run_quiet(struct gyre_memcached_request *request, long step) {
   return gyre_memcached_request_run(request);
 }
 
-/* set_pairs(pairs, ttl_s): takes keys and values in turn. Returns the number stored; nil for
- * unusual keys or values. */
+/* set_pairs(pairs, ttl_s): takes keys and values in turn. Returns the number of stored values; nil
+ * if keys or values are unusual. */
 static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, "set_multi");
@@ -150,7 +150,8 @@ static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
   return run_quiet(&request, 2);
 }
 
-/* Copies the list for a call that only starts; each `step` items begin with a full key. */
+/* Copies the list, because the call only starts. Each group of `step` items begins with a full
+ * key. */
 static VALUE copy(struct gyre_memcached_request *request, VALUE items, long step) {
   Check_Type(items, T_ARRAY);
   VALUE list = rb_ary_new_capa(RARRAY_LEN(items));
@@ -163,8 +164,8 @@ static VALUE copy(struct gyre_memcached_request *request, VALUE items, long step
   return list;
 }
 
-/* set_all(triples, ttl_s): takes full keys, bytes, flags in turn. Returns a Call with the number
- * stored. */
+/* set_all(triples, ttl_s): takes full keys, bytes, flags in turn. Returns a Call with the number of
+ * stored values. */
 static VALUE server_set_all(VALUE self, VALUE triples, VALUE ttl) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, "set_multi");
@@ -173,7 +174,7 @@ static VALUE server_set_all(VALUE self, VALUE triples, VALUE ttl) {
   return run_quiet(&request, 3);
 }
 
-/* delete_all(keys): takes full keys; returns a Call with the number deleted. */
+/* delete_all(keys): takes full keys. Returns a Call with the number of deleted keys. */
 static VALUE server_delete_all(VALUE self, VALUE keys) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, "delete_multi");

@@ -1,5 +1,5 @@
 /* Carries out a call: queues its command in the home's pipeline, sends, waits, makes the value.
- * memcached_server.c and memcached_multi.c fill in requests. Never retries. */
+ * Called by memcached_server.c and memcached_multi.c, which fill in requests. Never retries. */
 #include "memcached/memcached_request.h"
 #include "net/socket_wait.h"
 
@@ -59,7 +59,7 @@ static VALUE leave_loop(VALUE argument) {
   return Qnil;
 }
 
-/* Waits for the call's end, or with NULL for room. */
+/* Waits for the call's end; if `call` is NULL, for room. */
 static void wait_until_over(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call) {
   if (!connection->scheduler) {
     gyre_memcached_threads_wait(connection, call);
@@ -79,7 +79,7 @@ void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection) 
   wait_until_over(connection, NULL);
 }
 
-/* Takes the home's connection, with room. */
+/* Takes the home's connection, and waits until it has room. */
 static void take_connection(struct gyre_memcached_request *request) {
   for (;;) {
     VALUE object = gyre_memcached_connection_here(request->server);
@@ -96,7 +96,7 @@ static VALUE request_body(VALUE argument) {
   struct gyre_memcached_request *request = (struct gyre_memcached_request *)argument;
   int error;
   bool alone;
-  do { /* replaces a closed connection before any command is queued */
+  do { /* connects again if the connection closes before any command is queued */
     take_connection(request);
     alone = !gyre_memcached_pending(request->connection) && request->connection->scheduler &&
             request->connection->scheduler->waits.ready_count == 0;
@@ -118,7 +118,7 @@ static VALUE request_body(VALUE argument) {
   return Qnil;
 }
 
-/* Sends the queue after an exception; drops replies. */
+/* After an exception, drops the call's replies and sends the queue. */
 static VALUE leave(VALUE argument) {
   struct gyre_memcached_request *request = (struct gyre_memcached_request *)argument;
   struct gyre_memcached_call *call = request->call;
@@ -181,7 +181,7 @@ static VALUE result(const struct gyre_memcached_call *call) {
 }
 
 VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
-  /* In a thread, as another library's scheduler may drop waiting fibers. */
+  /* The call must be an object, because another library's scheduler may drop waiting fibers. */
   bool kept = request->starts || (!NIL_P(rb_fiber_scheduler_current()) && !gyre_socket_scheduler());
   if (kept && !request->drops) request->call = gyre_memcached_call_keep(&request->own);
   VALUE owner = request->call->owner;
@@ -281,7 +281,7 @@ static char *reserve(struct gyre_memcached_request *request, size_t length, int 
   return start;
 }
 
-/* Quiet commands have no reply. */
+/* Queues a command; a quiet command (`step`) has no call, because it gets no reply. */
 static int queue(struct gyre_memcached_request *request, size_t length) {
   struct gyre_memcached_call *call = request->step ? NULL : request->call;
   return gyre_memcached_connection_queue(request->connection, call, request->verb, (uint32_t)request->done, length);

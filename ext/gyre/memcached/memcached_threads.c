@@ -9,18 +9,18 @@
 
 #include <ruby/fiber/scheduler.h>
 
-/* A trap handler inside the main thread's wait may read the awaited reply; Ruby then resumes the
- * wait. */
+/* Limit of the main thread's wait: a trap handler in it may read the awaited reply, and Ruby then
+ * resumes the wait. */
 #define TRAP_NS INT64_C(50000000)
 
-/* For the next reply; -1: no limit. */
+/* Returns the time left for the next reply; -1: no limit. */
 static int64_t left_ns(const struct gyre_memcached_connection *connection) {
   if (connection->timeout_ns < 0) return -1;
   int64_t left = connection->moved_ns + connection->timeout_ns - gyre_timers_now();
   return left > 0 ? left : 0;
 }
 
-/* Sends the rest and waits for bytes, unless libssl holds some. True if the caller must read. */
+/* Sends unsent bytes and waits for input, unless TLS holds some. True if the caller must read. */
 static bool wait_for_socket(const struct gyre_memcached_reader *reader) {
   struct gyre_memcached_connection *connection = reader->connection;
   struct gyre_transport *transport = connection->transport;
@@ -62,7 +62,7 @@ static VALUE read_or_sleep(VALUE argument) {
   return Qnil;
 }
 
-/* Also runs for a killed thread, so that another reads. */
+/* Runs for a killed thread, too, so that another thread reads. */
 static VALUE leave(VALUE argument) {
   struct gyre_memcached_reader *reader = (struct gyre_memcached_reader *)argument;
   struct gyre_memcached_connection *connection = reader->connection;
@@ -84,7 +84,7 @@ void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, c
   rb_ensure(read_or_sleep, (VALUE)&reader, leave, (VALUE)&reader);
 }
 
-/* Waits in a thread for the call, or (nil) for room. */
+/* Waits in a thread for the call; if `call` is nil, for room. */
 static VALUE connection_wait(VALUE self, VALUE call) {
   const struct gyre_memcached_call *waited = NIL_P(call) ? NULL : gyre_memcached_call_get(call);
   gyre_memcached_threads_wait(gyre_memcached_connection_get(self), waited);

@@ -27,7 +27,7 @@ static char *put(char *to, const char *text, size_t length) {
   return to + length;
 }
 
-/* RFC 4648, section 4. */
+/* Base64 of RFC 4648, section 4. */
 static char *put_base64(char *to, const char *bytes, size_t length) {
   static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const unsigned char *from = (const unsigned char *)bytes;
@@ -80,8 +80,8 @@ static ssize_t broken(struct gyre_memcached_reply *reply, const char *reason) {
   return -1;
 }
 
-/* Parses digits up to `end` or a space; false without digits, for other bytes, or beyond 64
- * bits. */
+/* Parses digits up to `end` or a space. Returns false if there are no digits, other bytes, or more
+ * than 64 bits. */
 static bool number(const char **place, const char *end, uint64_t *value) {
   const char *p = *place;
   uint64_t result = 0;
@@ -105,7 +105,7 @@ static bool seconds(const char **place, const char *end, int64_t *value) {
   return true;
 }
 
-/* Parses a reply's flags: words with a letter; skips unknown ones. */
+/* Parses a reply's flags: words that begin with a letter. Skips unknown flags. */
 static bool parse_flags(struct gyre_memcached_reply *reply, const char *p, const char *end) {
   while (p < end) {
     if (*p == ' ') {

@@ -1,5 +1,5 @@
 /* memcached's meta protocol (doc/protocol.txt, "Meta Commands"): writes commands into the caller's
- * memory, parses replies in place. No socket, clock, ruby.h or allocation. */
+ * memory, and parses replies in place. No socket, clock, ruby.h or allocation. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,10 +7,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define GYRE_MEMCACHED_KEY_BYTES 250 /* on the wire, also in base64 */
+#define GYRE_MEMCACHED_KEY_BYTES 250 /* maximum bytes of a key as sent, plain or in base64 */
 #define GYRE_MEMCACHED_LINE_BYTES 8192
-#define GYRE_MEMCACHED_VALUE_BYTES (UINT32_C(1) << 30) /* memcached's limit of -I */
-/* A command without key, value and the caller's flags. */
+#define GYRE_MEMCACHED_VALUE_BYTES (UINT32_C(1) << 30) /* memcached's upper limit for its option -I */
+/* Maximum bytes of a command besides key, value and the caller's flags. */
 #define GYRE_MEMCACHED_COMMAND_BYTES 128
 
 enum gyre_memcached_code {
@@ -38,32 +38,32 @@ struct gyre_memcached_reply {
   int8_t hit;            /* h: 0 or 1; -1: missing */
   uint32_t flags;        /* f */
   uint64_t cas;          /* c */
-  int64_t ttl_s, idle_s; /* t (-1: no expiry), l; INT64_MIN: missing */
+  int64_t ttl_s, idle_s; /* t (-1: no expiry) and l; INT64_MIN: missing */
   const char *text;      /* the line after its first word; an error's whole line */
   size_t text_length;
-  const char *data; /* of VA */
+  const char *data; /* value of VA */
   size_t data_length;
 };
 
-/* Returns a reply's bytes; 0: incomplete, needs `*wanted` bytes or more; -1: invalid, with the
- * reason in `reply->text`. */
+/* Returns the number of bytes of the reply; 0 if it is incomplete and needs at least `*wanted`
+ * bytes; -1 if it is invalid, with the reason in `reply->text`. */
 ssize_t gyre_memcached_parse(struct gyre_memcached_reply *reply, const char *bytes, size_t length, size_t *wanted);
 
 enum gyre_memcached_key { GYRE_MEMCACHED_PLAIN, GYRE_MEMCACHED_BASE64, GYRE_MEMCACHED_REFUSED };
 
-/* A key's form: unchanged, or base64 (flag b) for control characters, spaces and bytes above 126.
- * Refuses an empty or, in this form, too long key. */
+/* Returns a key's form: unchanged, or base64 (flag b) if it has control characters, spaces or bytes
+ * above 126. Refuses a key that is empty, or too long in its form. */
 enum gyre_memcached_key gyre_memcached_key_form(const char *key, size_t length);
 
-/* Appends to `to`, with room for the key's form and GYRE_MEMCACHED_COMMAND_BYTES; returns the new
- * end. Flags follow a space. */
+/* Writes a command to `to`, which has room for the key in its form and for
+ * GYRE_MEMCACHED_COMMAND_BYTES. Returns the new end. `flags` begin with a space. */
 char *gyre_memcached_put_command(char *to, const char *verb, const char *key, size_t length,
                                  enum gyre_memcached_key form, const char *flags, size_t flags_length);
-/* Writes ms's line, before value and CRLF. */
+/* Writes the line of ms, which value and CRLF follow. */
 char *gyre_memcached_put_set(char *to, const char *key, size_t length, enum gyre_memcached_key form,
                              size_t value_length, uint32_t value_flags, int64_t ttl_s, const char *flags,
                              size_t flags_length);
 char *gyre_memcached_put_number(char *to, uint64_t number);
 
-/* Size of a key in base64. */
+/* Bytes of a key in base64. */
 static inline size_t gyre_memcached_key_room(size_t length) { return (length + 2) / 3 * 4; }

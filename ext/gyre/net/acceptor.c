@@ -18,7 +18,7 @@
 #define TURN_NS INT64_C(2000000) /* longest pause before a turn */
 #define TURN_CONNECTIONS 64      /* open connections at which the pause is TURN_NS / 2 */
 #define TURNS_OF_ONE 8
-#define PATIENCE_NS INT64_C(20000000) /* pause while a process with far fewer wakes up */
+#define PATIENCE_NS INT64_C(20000000) /* pause for a process with far fewer connections */
 
 static int accept_one(int fd, struct sockaddr_storage *peer) {
   socklen_t length = sizeof(*peer);
@@ -110,8 +110,7 @@ static void arm_turn(struct gyre_acceptor *acceptor) {
   (void)gyre_timers_arm(&acceptor->loop->timers, &acceptor->turn, gyre_loop_now(acceptor->loop) + delay_ns);
 }
 
-/* Accepts one connection per socket, and more when the last TURNS_OF_ONE turns left some
- * waiting. */
+/* Accepts one connection per socket, twice as many in each turn after TURNS_OF_ONE full turns. */
 static void take_turn(struct gyre_timer *timer, void *context) {
   struct gyre_acceptor *acceptor = GYRE_CONTAINER(timer, struct gyre_acceptor, turn);
   bool more = false;

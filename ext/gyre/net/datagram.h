@@ -62,5 +62,5 @@ struct gyre_datagram_queue {
  * NULL. Returns false if the queue is full or the packet exceeds GYRE_DATAGRAM_QUEUED. */
 bool gyre_datagram_enqueue(struct gyre_datagram_queue *queue, const char *bytes, size_t length,
                            const struct gyre_datagram_address *to, const struct gyre_datagram_local *local);
-/* Sends all packets and empties the queue. Returns how many the kernel refused. */
+/* Sends all packets and empties the queue. Returns the number of packets refused by the kernel. */
 size_t gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue);

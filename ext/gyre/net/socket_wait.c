@@ -25,8 +25,7 @@ bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns) {
   return result != 0;
 }
 
-/* Returns the loop's entry for this IO, shared with the scheduler's hooks; NULL if there is
- * none. */
+/* Returns the IO's entry in the loop, which hooks share; NULL if there is no scheduler. */
 static struct gyre_descriptor *held(struct gyre_scheduler *scheduler, VALUE io, int fd) {
   return scheduler ? gyre_loop_held(&scheduler->loop, fd, (uintptr_t)io) : NULL;
 }

@@ -19,7 +19,7 @@
 
 #define RECORD_BYTES (16 * 1024)
 #define FIRST_RECORD_BYTES 4096
-#define IDLE_NS INT64_C(1000000000)    /* then the peer's window may be small again */
+#define IDLE_NS INT64_C(1000000000)    /* idle time after which a burst ends */
 #define QUEUED_BYTES_LIMIT (64 * 1024) /* bytes encrypted ahead of sending */
 #define RECORDS_A_CALL 64              /* maximum records that a receive reads */
 /* Maximum consecutive records without data, such as keys, tickets and alerts (BoringSSL: 32, Go:
@@ -197,7 +197,7 @@ static int send_queued(struct tls *tls) {
 
 /* --- errors --- */
 
-/* Empties libssl's error queue, which Ruby's openssl reads, too. Clearing is slow. */
+/* Clears libssl's error queue, which Ruby's openssl reads, too. Clearing an empty one is slow. */
 static void forget_errors(void) {
   if (ERR_peek_error()) ERR_clear_error();
 }

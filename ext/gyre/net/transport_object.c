@@ -16,7 +16,7 @@
 #define PART_BYTES 16384
 #define PIECES 16
 #define HIGH_WATER (64 * 1024) /* unsent bytes at which << waits */
-#define LOW_WATER (16 * 1024)  /* unsent bytes at which it stops waiting */
+#define LOW_WATER (16 * 1024)  /* unsent bytes at which << stops waiting */
 #define FILE_PIECE_BYTES (1 << 20)
 #define RECEPTIONS 16 /* maximum receives of a reader that has not taken its turn */
 
@@ -202,7 +202,7 @@ struct reading {
   enum { READ_PARTIAL, READ_LENGTH, READ_ALL, READ_UNTIL } kind;
   bool waits;      /* has its turn and may wait */
   int receptions;  /* receives without having the turn */
-  bool keep, rest; /* the result has the separator; at the end a rest is returned */
+  bool keep, rest; /* the result keeps the separator; a rest at the end is returned */
   size_t limit;    /* bytes: exact number, or maximum */
   VALUE separator;
   size_t seen;      /* input bytes known to have no separator */

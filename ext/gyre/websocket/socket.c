@@ -15,7 +15,7 @@ static void websocket_mark(void *opaque) {
 
 static void websocket_free(void *opaque) {
   struct gyre_websocket *websocket = opaque;
-  if (websocket->connection) websocket->connection->own = NULL; /* at exit, any order is possible */
+  if (websocket->connection) websocket->connection->own = NULL; /* freed in any order at exit */
   gyre_websocket_deflate_free(&websocket->compression);
   free(websocket->end.reason);
   free(websocket->room);
@@ -124,7 +124,7 @@ static VALUE websocket_write(VALUE self, VALUE message) {
   struct gyre_websocket *websocket = websocket_get(self);
   StringValue(message);
   unsigned opcode = opcode_of(message);
-  check_open(websocket); /* first: a closed one may be in any thread */
+  check_open(websocket); /* first: any thread may use a closed socket */
   if (gyre_clock_is_due(websocket->acceptor->scheduler)) {
     gyre_yield_if_due(websocket->acceptor->scheduler);
     check_open(websocket);
