@@ -331,11 +331,11 @@ static VALUE receiver_stop(VALUE self) {
 /* Number of rules that run or wait. */
 static VALUE receiver_waiting(VALUE self) { return UINT2NUM(get(self)->waiting); }
 
-#define PLACES 1024    /* by id; less than half are taken when the random bytes are used up */
+#define PLACES 1024    /* by id; at most half are taken when the random bytes are used up */
 #define DRAWN_BYTES 10 /* per question: its id, and the case of its letters */
 #define TICK_NS INT64_C(1000000000)
-#define TICKS_TAKING 2 /* then another forwarder, with another port, takes questions */
-#define TICKS_OPEN 7   /* then it closes: the last question has had 5 s for its reply */
+#define TICKS_TAKING 2 /* ticks until another forwarder takes the questions */
+#define TICKS_OPEN 7   /* ticks until it closes; the last question has 5 s for its reply */
 
 struct place {
   VALUE transaction; /* Qfalse: free */
@@ -369,7 +369,7 @@ static void give_back(struct forwarder *forwarder, struct place *place, const ch
 
 static void close_client(struct gyre_client *client) {
   struct forwarder *forwarder = GYRE_CONTAINER(client, struct forwarder, packets.client);
-  VALUE self = client->self; /* after `leave` the client keeps it no more */
+  VALUE self = client->self; /* after `leave` the client does not keep it alive */
   if (client->forks == gyre_forks) gyre_timers_cancel(&forwarder->packets.scheduler->loop.timers, &forwarder->tick);
   leave(&forwarder->packets);
   close(forwarder->packets.fd);

@@ -48,7 +48,7 @@ const char *gyre_log_wrong_text(int wrong);
  * negative enum gyre_log_wrong, or GYRE_LOG_NO_MEMORY. */
 #define GYRE_LOG_NO_MEMORY (-1000)
 long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message);
-/* Takes the bytes after the last whole message. Returns 0, or a negative enum gyre_log_wrong. */
+/* Takes the rest as the last message, if any. Returns 0, or a negative enum gyre_log_wrong. */
 long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                        struct gyre_log_message *message);
 

@@ -232,8 +232,7 @@ long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buf
   return 0;
 }
 
-/* --- streams: "11 <13>message" counts bytes; other messages end with a line feed or a zero byte
- * --- */
+/* --- streams: "11 <13>message" counts bytes; others end with a line feed or zero byte --- */
 
 #define DIGITS_MAX 9
 #define LINE_STEP 512

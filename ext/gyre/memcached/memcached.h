@@ -24,7 +24,7 @@ enum gyre_memcached_kind {
   GYRE_MEMCACHED_WHOLE,  /* a Gyre::Memcached::Reply */
   GYRE_MEMCACHED_LINES,  /* the lines' texts after their first words */
   GYRE_MEMCACHED_VALUES, /* a Hash of the stored values */
-  GYRE_MEMCACHED_QUIET,  /* number of successful commands, which get no reply each */
+  GYRE_MEMCACHED_QUIET,  /* number of successful commands */
 };
 
 /* The sent command; may_follow lists its valid replies. */
@@ -52,7 +52,7 @@ struct gyre_memcached_call {
   uint8_t kind;                                 /* enum gyre_memcached_kind */
   uint8_t code;                                 /* enum gyre_memcached_code of the last reply */
   bool failed;                                  /* the connection has failed */
-  bool unsent;                                  /* no byte was sent before the failure */
+  bool unsent;                                  /* failed before any of its bytes was sent */
   uint64_t cas;
   long count;             /* QUIET: number of commands */
   const char *command;    /* the client's method, for errors */
@@ -156,7 +156,7 @@ char *gyre_memcached_connection_reserve(struct gyre_memcached_connection *connec
  * has no reply. Returns 0, or -ENOMEM if it queued nothing. */
 int gyre_memcached_connection_queue(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call,
                                     enum gyre_memcached_verb verb, uint32_t index, size_t length);
-/* Sends the queue at once if `alone` (no other command can join this turn), else at the turn's
+/* Sends the queue: at once if `alone` (no command can join it in this turn), or at the turn's
  * end. */
 void gyre_memcached_connection_send(struct gyre_memcached_connection *connection, bool alone);
 /* In a forked child, fails the connection, which belongs to the parent. */

@@ -97,8 +97,7 @@ static int arm(struct gyre_memcached_connection *connection, int64_t now_ns) {
   return gyre_timers_arm(&connection->scheduler->loop.timers, &connection->on_loop.timer, now_ns + in_ns);
 }
 
-/* Watches the socket. The link stays for LOOK_NS without commands, which saves work for single
- * ones. */
+/* Watches the socket, for LOOK_NS without commands: single commands need not link it each time. */
 static bool link_to_loop(struct gyre_memcached_connection *connection) {
   struct gyre_loop *loop = &connection->scheduler->loop;
   int error = gyre_loop_watch(loop, &connection->on_loop.watch, connection->transport->fd, GYRE_READABLE);

@@ -150,8 +150,7 @@ static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
   return run_quiet(&request, 2);
 }
 
-/* Copies the list, because the call only starts. Each group of `step` items begins with a full
- * key. */
+/* Copies the list for a call that only starts. A full key begins each group of `step` items. */
 static VALUE copy(struct gyre_memcached_request *request, VALUE items, long step) {
   Check_Type(items, T_ARRAY);
   VALUE list = rb_ary_new_capa(RARRAY_LEN(items));

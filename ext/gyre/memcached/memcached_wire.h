@@ -9,7 +9,7 @@
 
 #define GYRE_MEMCACHED_KEY_BYTES 250 /* maximum bytes of a key as sent, plain or in base64 */
 #define GYRE_MEMCACHED_LINE_BYTES 8192
-#define GYRE_MEMCACHED_VALUE_BYTES (UINT32_C(1) << 30) /* memcached's upper limit for its option -I */
+#define GYRE_MEMCACHED_VALUE_BYTES (UINT32_C(1) << 30) /* highest value of memcached's -I */
 /* Maximum bytes of a command besides key, value and the caller's flags. */
 #define GYRE_MEMCACHED_COMMAND_BYTES 128
 

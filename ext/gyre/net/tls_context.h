@@ -18,7 +18,7 @@ struct gyre_tls_context {
   struct gyre_tls_name *names;
   struct gyre_tls_session *sessions; /* a client's, the newest first */
   struct gyre_tls_tickets *tickets;  /* NULL: keys of this context alone */
-  unsigned char policy[32];          /* digest of settings; sessions resume only under the same */
+  unsigned char policy[32];          /* digest of the settings under which a session resumes */
   unsigned alpn_length;
   unsigned char alpn[];
 };

@@ -1,5 +1,5 @@
-/* Gyre::Transport's methods about its TLS, which return nil if there is no TLS, and its method for
- * a judge in Ruby of the peer's certificates. */
+/* Gyre::Transport's methods about its TLS (nil if there is none), and judge_by, which lets Ruby
+ * judge the peer's certificates. */
 #include "net/net.h"
 
 #ifdef GYRE_HAVE_LIBSSL

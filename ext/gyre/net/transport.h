@@ -37,7 +37,7 @@ struct gyre_side {
 /* TLS ended without close_notify, so the stream may be truncated (RFC 8446, section 6.1). */
 #define GYRE_TRUNCATED (-EBADMSG)
 
-/* Calls that fail return -errno. -EAGAIN sets the side's `wants`. */
+/* Calls that fail return -errno. -EAGAIN sets the side's `wants`. `handshake` may be NULL. */
 struct gyre_transport_operations {
   int (*handshake)(struct gyre_transport *transport);                               /* 0: done */
   ssize_t (*receive)(struct gyre_transport *transport, void *bytes, size_t length); /* 0: the end */
@@ -117,7 +117,7 @@ static inline size_t gyre_transport_unsent(const struct gyre_transport *transpor
   return held + gyre_bytes_held(transport->output);
 }
 
-/* Returns the kernel's bytes that the peer has not acknowledged; 0 if unknown. */
+/* Returns the number of bytes in the kernel that the peer has not acknowledged; 0 if unknown. */
 size_t gyre_transport_untaken(const struct gyre_transport *transport);
 
 /* Queues a copy. Returns 0 or -errno: -EPIPE after the end, -ENOMEM, -ENOBUFS beyond
