@@ -47,8 +47,8 @@ struct gyre_dns_transaction *gyre_dns_transaction_get(VALUE self);
 VALUE gyre_dns_transaction_new(VALUE rules, const struct gyre_dns_request *request,
                                const struct gyre_dns_manner *manner, const struct gyre_datagram_address *from,
                                VALUE receiver, const struct gyre_datagram_local *local);
-/* Runs the rules; after a forwarder, only the last rule. Returns the response as a String, nil if
- * gyre_dns_transaction_write has it, or false if a forwarder will answer. */
+/* Runs the rules, or only the last rule if a forwarder got no answer. Returns the response as a
+ * String, nil if gyre_dns_transaction_write has it, or false if a forwarder will answer. */
 VALUE gyre_dns_transaction_call(VALUE self);
 /* Writes up to 512 bytes. Returns their number. */
 size_t gyre_dns_transaction_write(VALUE self, uint8_t *to);

@@ -1,8 +1,8 @@
 /* Gyre::DNS::Receiver and Forwarder: UDP sockets on a loop, for lib/gyre/dns/server.rb, which owns
  * the receiver's socket, and upstream.rb. Both receive up to 16 packets per system call. A receiver
- * sends the responder's answers together, and runs rules in pooled fibers. A forwarder passes
- * questions on to one name server without fibers, each with random id and case. If no complete
- * answer comes, the rules get the question again. */
+ * sends the responder's answers together, and runs rules in pooled fibers. A forwarder needs no
+ * fibers. It passes each question on to one name server, with random id and letter case. If no
+ * complete answer comes, the rules get the question again. */
 #include "dns/dns.h"
 #include "fiber/scheduler.h"
 #include "loop/forks.h"

@@ -48,6 +48,7 @@ struct gyre_dns_manner {
 };
 
 /* GYRE_DNS_REPLY: `to` has a response of `length` bytes. GYRE_DNS_ASK: rules respond, with
- * `manner`. `to` has room for GYRE_DNS_MESSAGE_BYTES, without `stream` for GYRE_DNS_UDP_BYTES. */
+ * `manner`. `to` has room for GYRE_DNS_MESSAGE_BYTES, or for GYRE_DNS_UDP_BYTES if `stream` is
+ * false. */
 enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, const struct gyre_dns_request *request,
                                       struct gyre_dns_manner *manner, uint8_t *to, size_t *length);

@@ -85,7 +85,7 @@ struct gyre_log_arrival {
 
 struct gyre_log_sink {
   unsigned references;
-  size_t *total; /* bytes in all sinks without a limit */
+  size_t *total; /* bytes in all sinks that have no limit */
   uint64_t number;
   enum gyre_log_format format;
   bool cull, raw;
@@ -135,7 +135,7 @@ static inline bool gyre_log_is_waste(size_t capacity, size_t needed) {
 }
 
 struct gyre_log_route {
-  bool for_all; /* for services without a route */
+  bool for_all; /* for services that have no route */
   struct gyre_log_buffer service;
   bool every_severity;
   struct gyre_log_buffer *severities;

@@ -1,9 +1,9 @@
 /* The memcached client in C. A connection (memcached_connection.c) pipelines a home's commands. A
- * call (memcached_call.c) is a caller's wait. A server (memcached_server.c) has its homes'
- * connections and Ruby's methods.
+ * call (memcached_call.c) is a caller's wait. A server (memcached_server.c) has a connection for
+ * each home, and Ruby's methods.
  *
- * A home is a thread's loop, which reads for its fibers' shared pipeline. Threads without a loop
- * are one home, where a waiting thread reads for all (memcached_threads.c). */
+ * A home is a thread's loop, which reads the replies of its fibers. All threads without a loop are
+ * one home; one waiting thread reads the replies of all (memcached_threads.c). */
 #pragma once
 
 #include "fiber/scheduler.h"

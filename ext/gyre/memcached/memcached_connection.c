@@ -97,7 +97,8 @@ static int arm(struct gyre_memcached_connection *connection, int64_t now_ns) {
   return gyre_timers_arm(&connection->scheduler->loop.timers, &connection->on_loop.timer, now_ns + in_ns);
 }
 
-/* Watches the socket, for LOOK_NS without commands: single commands need not link it each time. */
+/* Watches the socket. An idle connection stays linked for LOOK_NS, so single commands rarely link
+ * it. */
 static bool link_to_loop(struct gyre_memcached_connection *connection) {
   struct gyre_loop *loop = &connection->scheduler->loop;
   int error = gyre_loop_watch(loop, &connection->on_loop.watch, connection->transport->fd, GYRE_READABLE);

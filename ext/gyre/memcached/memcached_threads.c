@@ -1,5 +1,5 @@
-/* Drives the connection of threads without a loop: one waiting thread reads for all, the next once
- * that has its reply. Commands are written at once.
+/* Drives the connection of threads without a loop. One waiting thread reads for all; when it has
+ * its reply, the next thread reads. Commands are written at once.
  *
  * Fibers of another library's scheduler wait by a thread of Gyre::Offload: that scheduler may drop
  * them, so their stacks must be in no list. */

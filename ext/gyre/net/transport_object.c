@@ -201,7 +201,7 @@ struct reading {
   VALUE self;
   enum { READ_PARTIAL, READ_LENGTH, READ_ALL, READ_UNTIL } kind;
   bool waits;      /* has its turn and may wait */
-  int receptions;  /* receives without having the turn */
+  int receptions;  /* receives of a reader that does not have its turn */
   bool keep, rest; /* the result keeps the separator; a rest at the end is returned */
   size_t limit;    /* bytes: exact number, or maximum */
   VALUE separator;
@@ -280,8 +280,8 @@ bool gyre_transport_object_is_drained(struct gyre_transport_object *object) {
   return true;
 }
 
-/* Reads until the result is complete. Without having the turn, returns Qundef instead of waiting or
- * yielding, because another reader would take its bytes. */
+/* Reads until the result is complete. If the reader does not have its turn, returns Qundef instead
+ * of waiting or yielding, because another reader would take its bytes. */
 static VALUE read_on(VALUE argument) {
   struct reading *reading = (struct reading *)argument;
   struct gyre_transport_object *object = gyre_transport_object_get(reading->self);
