@@ -292,6 +292,7 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
     if (result != 1) break;
     moved += count;
     tls->idle_records = 0;
+    /* Stops when the received ciphertext is used up. The next call receives more. */
     if (!tls->lent_length && !tls->received && !SSL_pending(tls->ssl)) break;
   }
   int error = result == 1 ? 0 : outcome(tls, result, &transport->read);
