@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Loads layers 1 to 3: the loop, the scheduler, structured tasks, and where to listen. `require
+# Loads layers 1 to 3: the loop, the scheduler, structured tasks, endpoints and listeners. `require
 # "gyre/web"` loads the web server. Each part can also be required alone.
 
 require "gyre/version"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Runs Async, and programs on top (Falcon, async-http), on Gyre's loop: `require "gyre/async"`,
-# before or after `require "async"`. Changes only the selector.
+# Runs Async, and programs built on Async (Falcon, async-http), on Gyre's loop: `require
+# "gyre/async"` before or after `require "async"`. Replaces only Async's selector.
 
 if RUBY_VERSION < "3.3"
   raise LoadError, "gyre/async: Async needs Ruby 3.3 or newer, this is #{RUBY_VERSION}; Gyre.run does the same kind of work on this one"
@@ -19,8 +19,8 @@ require "gyre/async/selector"
 module Gyre
   # Async on Gyre's loop.
   module Async
-    # Makes Gyre's selector the default of IO::Event::Selector. IO_EVENT_SELECTOR overrides it:
-    # "EPoll" and the like take io-event's, "Gyre" takes this one.
+    # Makes Gyre's selector the default of IO::Event::Selector. IO_EVENT_SELECTOR overrides this
+    # default: "Gyre" selects Gyre's selector, other names such as "EPoll" io-event's.
     module Default
       # @param env [Hash{String => String}]
       # @return [Class] the selector that a new Async scheduler gets

@@ -5,15 +5,15 @@
 module Gyre
   # Monotonic seconds.
   module Clock
-    # Too short for another sleep.
+    # Longest remaining time for which {sleep_until} does not sleep again.
     SHORT_S = 1e-6
     private_constant :SHORT_S
 
     # @return [Float] seconds since an arbitrary moment
     def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-    # Sleeps; no unblock ends it early.
-    # @param at [Numeric] by {now}; a past time yields to ready fibers
+    # Sleeps until a time, even if an unblock ends a sleep early.
+    # @param at [Numeric] end of the sleep by {now}; a past time only yields to ready fibers
     # @return [void]
     def self.sleep_until(at)
       left = at - now
@@ -21,7 +21,7 @@ module Gyre
       Kernel.sleep(left) while (left = at - now) > SHORT_S
     end
 
-    # Yields until the time is over; `break` or `return` leaves.
+    # Yields repeatedly until the time is over; `break` or `return` leaves earlier.
     # @param timeout [Numeric, nil] seconds; nil: no limit
     # @yieldparam left [Numeric, nil] seconds
     # @return [nil]
@@ -35,7 +35,7 @@ module Gyre
     end
 
     # @yield
-    # @return [Float] seconds of the block
+    # @return [Float] seconds that the block took
     def self.measure
       start = now
       yield

@@ -1,19 +1,21 @@
 # frozen_string_literal: true
 
-# Deadlines for a block and its tasks, by Gyre.with_deadline and Task#with_timeout. A task knows its
-# innermost deadline (Task::Context), which knows the next outer one. The scheduler raises
-# Task::Expired in the block; a deadline converts only its own to the caller's error.
+# Deadlines of a block and its tasks, set by Gyre.with_deadline and Task#with_timeout. A task's
+# context has its innermost deadline (Task::Context); each deadline has the next outer deadline. The
+# scheduler raises Task::Expired in the block. A deadline converts its own Expired to the caller's
+# error and lets others pass.
 
 require "gyre/clock"
 require "gyre/errors"
 require "gyre/task/expired"
 
 module Gyre
-  # Limits the time of the block and all tasks started in it; the nearest deadline counts. At its
-  # end stops those tasks and raises a {TimeoutError} with its name here, at the present wait. Tasks
-  # that outlive the block keep the deadline: late ones fail with that error.
+  # Limits the time of the block and of all tasks started in it. The nearest of several deadlines
+  # counts. When the time is over, stops those tasks and raises a {TimeoutError} with the deadline's
+  # name at the block's current wait. Tasks that outlive the block keep the deadline. If they are
+  # late, they fail with the same error.
   # @param seconds [Numeric, nil] from now; nil, Float::INFINITY: no limit; 0: at the first wait
-  # @param at [Numeric, nil] instead of seconds, by {Clock.now}
+  # @param at [Numeric, nil] end of the time by {Clock.now}, instead of seconds
   # @param name [String, nil] for the error
   # @yieldparam deadline [Deadline, nil]
   # @return [Object] the block's value
@@ -30,7 +32,7 @@ module Gyre
     Deadline.new(seconds, block, name: name, lasting: true).hold(task.scheduler) { |deadline| TimeoutError.new(nil, deadline) }
   end
 
-  # @return [Deadline, nil] the calling task's nearest
+  # @return [Deadline, nil] the calling task's nearest deadline
   def self.deadline = Task.current?&.deadline
 
   # A time limit of a task.
@@ -44,13 +46,13 @@ module Gyre
     # @return [Float] its start
     # @api private
     attr_reader :set_at
-    # @return [Deadline, nil] the next outer one
+    # @return [Deadline, nil] the next outer deadline
     # @api private
     attr_reader :outer
 
     # Use Gyre.with_deadline or {Task#with_timeout}.
     # @api private
-    # @param lasting [Boolean] whether tasks stay under it after the block
+    # @param lasting [Boolean] whether tasks keep the deadline after the block
     def initialize(seconds, block, name: nil, lasting: false)
       raise ArgumentError, "seconds must be a number, not #{seconds.inspect}" if !seconds.is_a?(Numeric) || seconds != seconds # rubocop:disable Lint/BinaryOperatorWithIdenticalOperands -- NaN
 
@@ -82,13 +84,13 @@ module Gyre
     # @return [String]
     def inspect = "#<#{self.class} #{to_s.delete_prefix("deadline ")}, #{remaining.round(3)} s left>"
 
-    # Runs the block within the time.
+    # Runs the block within the time limit.
     # @api private
     # @param scheduler [Scheduler]
-    # @yieldparam deadline [Deadline] self, at its end
+    # @yieldparam deadline [Deadline] self, once the time is over
     # @yieldreturn [Exception] to raise then
     def hold(scheduler)
-      before = $! # an exception on its way already, in an ensure
+      before = $! # in an ensure: the exception that already propagates
       enter
       begin
         scheduler.timeout_after(@seconds.negative? ? 0 : @seconds, Task::Expired, self) { @block.lambda? ? @block.call : @block.call(self) }
@@ -100,36 +102,36 @@ module Gyre
         raise interrupted if interrupted
 
         error = yield(self)
-        error.set_backtrace(expired.backtrace) # of its wait
+        error.set_backtrace(expired.backtrace) # of the block's wait
         raise error, cause: nil
       ensure
         leave
       end
     end
 
-    # Called on the loop at the end, before the scheduler raises in the block's fiber. Must not
-    # wait.
+    # Called on the loop when the time is over, before the scheduler raises in the block's fiber.
+    # Must not wait.
     # @api private
     def expire
       @passed = true
       @task&.stop_those_under(self)
     end
 
-    # True if its end will stop tasks.
+    # True if the deadline may still stop tasks.
     # @api private
     def binding? = !@passed && (!@over || @lasting)
 
-    # True if its block has ended.
+    # True if the block has ended.
     # @api private
     def over? = @over
 
-    # True if it has ended without an error to the caller.
+    # True if the block has ended and the caller got no error from this deadline.
     # @api private
     def unheard? = @over && !@raised
 
     # @api private
     # @param task [Task]
-    # @return [Boolean] whether it has passed during a block of this task
+    # @return [Boolean] whether the deadline has passed while this task runs its block
     def raising_in?(task) = @passed && !@over && @task.equal?(task)
 
     private
@@ -150,7 +152,7 @@ module Gyre
       linger if @lasting && !@passed
     end
 
-    # Watches remaining tasks until the last has ended.
+    # Waits in a task for the block's remaining tasks, and stops them when the time is over.
     def linger
       late = @task.children_under(self)
       return if late.empty?

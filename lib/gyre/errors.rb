@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# Exceptions of all layers (for tasks see docs/tasks.md), besides ArgumentError (a caller's mistake)
-# and Errno (the network).
+# Exceptions of all layers; docs/tasks.md describes those of tasks. A caller's mistake raises
+# ArgumentError instead, a network failure an Errno.
 
 module Gyre
   # Superclass of Gyre's errors.
   class Error < StandardError; end
 
-  # The time of with_deadline, with_timeout or another wait is over.
+  # The time limit of with_deadline, with_timeout or a single wait has passed.
   class TimeoutError < Error
-    # @return [Deadline, nil] nil for a wait's own limit
+    # @return [Deadline, nil] nil if the limit was the wait's own
     attr_reader :deadline
 
     # @param message [String, nil] nil: names the deadline
@@ -23,7 +23,7 @@ module Gyre
   # Tasks wait for each other, and nothing else can wake them.
   class DeadlockError < Error; end
 
-  # Needs the C extension, which is missing or disabled.
+  # A feature needs the C extension, which is missing or disabled.
   class ExtensionRequired < Error; end
 
   # The peer broke the protocol.
@@ -39,14 +39,15 @@ module Gyre
     end
   end
 
-  # A wrong command line, explained to its author. `gyre` exits with 2.
+  # The command line is wrong; the message explains the mistake. `gyre` exits with status 2.
   class UsageError < Error; end
 
-  # A server or command cannot begin or continue; the message tells what to do. `gyre` exits with 1.
+  # A server or command cannot begin or continue; the message tells what to do. `gyre` exits with
+  # status 1.
   class StartError < Error; end
 
   # Raised in a stopped task at its wait. Not a StandardError, so that `rescue => error` does not
-  # swallow it; a `rescue` must raise it again.
+  # swallow it. Code that rescues a Stop must raise it again.
   class Stop < Exception # rubocop:disable Lint/InheritException
     # @return [Deadline, nil] that stopped the task
     attr_reader :deadline
@@ -58,7 +59,7 @@ module Gyre
       @deadline = deadline
     end
 
-    # True while it leaves the block in which it was raised.
+    # Always true: a timeout's error must not replace a Stop (Scheduler#cancellation_in).
     # @api private
     def cancels? = true
   end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One moment of a scheduler: waits, fibers' tasks, holders of awaited objects. Made by
+# A snapshot of a scheduler: waits, the fibers' tasks, and the holders of awaited objects. Made by
 # Scheduler#refuse_deadlock and Gyre::Inspection::Hierarchy; changes nothing.
 
 require_relative "inspection/deadlock"
@@ -9,9 +9,9 @@ require_relative "inspection/wait"
 module Gyre
   # @api private
   class Inspection
-    # Number of a semaphore's holders that are named.
+    # Maximum holders of a semaphore that a message names.
     HOLDERS_NAMED = 3
-    # With more waiting fibers, the owners of mutexes are not searched for.
+    # Maximum waiting fibers that are asked for the mutexes that they own.
     ASKED_LIMIT = 10_000
     private_constant :HOLDERS_NAMED, :ASKED_LIMIT
 
@@ -33,8 +33,8 @@ module Gyre
       @tasks ||= @runs.flat_map { |run| run.root.family }.to_h { |task| [task.fiber, task] }.compare_by_identity.tap { |map| map.delete(nil) }
     end
 
-    # Returns the owners of awaited mutexes. Asks every fiber, as Ruby tells only the owner that it
-    # owns a mutex. Runs in the scheduler's thread only.
+    # Asks every fiber for the awaited mutexes that it owns, as Ruby tells only the owner. Finds no
+    # owners in another thread than the scheduler's.
     # @return [Hash{Thread::Mutex => Fiber}]
     def owners
       @owners ||= {}.compare_by_identity.tap do |owners|
@@ -58,12 +58,13 @@ module Gyre
     def describe(wait) = wait.to_s(holding(wait.blocker))
 
     # @param circle [Array<Wait, Awaited>]
-    # @return [String] a line each
+    # @return [String] a line for each fiber or task
     def describe_circle(circle)
       lines = circle.filter_map do |node|
         next "  #{label(node.entered)} is #{describe(node)} at #{node.place}" if node.is_a?(Wait)
 
-        # Its block is over; other tasks' fibers show their waits.
+        # The task's block is over. While a task's block runs, the Wait of its fiber is shown
+        # instead.
         "  #{node.label} is waiting for its children" if node.awaited.none?(Fiber)
       end
       lines.join("\n")

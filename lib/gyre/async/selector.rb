@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Async::Selector: IO::Event::Selector's interface on Gyre's loop, mostly C
-# (ext/gyre/async/selector.c); here are the backend's choice and parts with a thread. Requires
-# neither Async nor io-event.
+# Gyre::Async::Selector: IO::Event::Selector's interface on Gyre's loop. ext/gyre/async/selector.c
+# implements it; this file chooses the backend and waits for processes in a thread. Requires neither
+# Async nor io-event.
 require "gyre/loop"
 require "gyre/scheduler/io_buffer"
 
@@ -16,7 +16,7 @@ end
 module Gyre
   module Async
     class Selector
-      # `loop`: the fiber for #select; `backend` nil: GYRE_BACKEND, or the best.
+      # `loop`: the fiber that calls #select. If `backend` is nil, takes GYRE_BACKEND or the best.
       def self.new(loop, backend = nil)
         Loop.on_backend(backend) do |engine, name|
           raise "gyre/async: no native backend opens here:\n#{Loop.explain}" unless engine == :native
@@ -27,7 +27,7 @@ module Gyre
 
       private
 
-      # For any child or a process group, without pidfd.
+      # Called if there is no pidfd, as for any child or for a process group.
       def process_wait_in_thread(pid, flags)
         return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?
 

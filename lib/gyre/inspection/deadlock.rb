@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Fibers that wait for each other in a circle. Called by Scheduler#refuse_deadlock for an idle loop,
-# by print_hierarchy and the watchdog.
+# Finds fibers that wait for each other in a circle. Called by Scheduler#refuse_deadlock, if the
+# loop is idle or has a watchdog, and by print_hierarchy.
 #
 #   task a ──waits for──► mutex ──held by──► fiber of task b ──waits for──► task a
 #
-# Considers only mutexes, semaphores and Awaited: anything may feed queues and conditions, and waits
-# with a timeout end by themselves.
+# Considers only waits for mutexes, semaphores and Awaited objects, as any code may fill a queue or
+# signal a condition. Ignores waits with a timeout, as they end by themselves.
 
 require_relative "../loop/traps"
 
@@ -14,29 +14,29 @@ module Gyre
   class Semaphore; end # sync/semaphore.rb may be loaded later
 
   class Inspection
-    # An object that knows its prerequisites: tasks, calls of Gyre.run.
+    # An awaited object that itself waits for fibers or objects: a task or a call of Gyre.run.
     # @api private
     module Awaited
       # @!method awaited
-      #   @return [Array<Fiber, Awaited>] all must go first
+      #   @return [Array<Fiber, Awaited>] all must end before this object ends
       # @!method label
       #   @return [String]
     end
 
-    # Fibers' waits for each other at one moment.
+    # The fibers' waits for each other in a snapshot.
     # @api private
     class Deadlock
-      # Other waits are ignored.
+      # Waits for other objects are ignored.
       KINDS = [Thread::Mutex, Awaited, Semaphore].freeze
 
-      # Called for an idle loop. `certain`: nothing in the loop can wake a fiber; otherwise it has a
-      # watchdog.
+      # Raises or reports a deadlock if there is one. Called if the loop is idle or has a watchdog.
       # @param scheduler [Scheduler] this thread's
-      # @param certain [Boolean] neither timers nor descriptors can wake fibers
-      # @raise [DeadlockError] if fibers wait for each other, and all others for them
+      # @param certain [Boolean] whether neither timers nor descriptors can wake fibers
+      # @raise [DeadlockError] fibers wait for each other, and all other fibers wait for them
       def self.refuse(scheduler, certain)
         inspection = Inspection.new(scheduler, [*KINDS, Offload::Job])
-        certain &&= inspection.waits.none? { |wait| wait.blocker.is_a?(Offload::Job) } # its end might change something
+        # The end of an Offload job may wake a fiber.
+        certain &&= inspection.waits.none? { |wait| wait.blocker.is_a?(Offload::Job) }
         deadlock = new(inspection)
         circle = deadlock.circle or return (Stall.report(scheduler) if certain)
         text = inspection.describe_circle(circle)
@@ -51,14 +51,14 @@ module Gyre
         end
       end
 
-      # @param inspection [Inspection] one whose driving fiber waits for its run
+      # @param inspection [Inspection] made while the driving fiber waits for its run
       def initialize(inspection)
         @waits = inspection.waits.select { |wait| endless?(wait) }
         @owners = inspection.owners
         @by_fiber = {}.compare_by_identity
         inspection.runs.each { |run| @by_fiber[run.fiber] = run }
         @waits.each { |wait| @by_fiber[wait.entered] = @by_fiber[wait.fiber] = wait }
-        @prerequisites = {}.compare_by_identity # node => known nodes that have to go on before it
+        @prerequisites = {}.compare_by_identity # node => known nodes that must go on first
         collect_prerequisites
         drop_nodes_that_can_go_on
       end
@@ -76,18 +76,18 @@ module Gyre
         path[places[node]..]
       end
 
-      # @param waits [Array<Wait>] all of the scheduler
-      # @return [Boolean] whether all wait for a circle
+      # @param waits [Array<Wait>] all waits of the scheduler
+      # @return [Boolean] whether each wait is in a circle or waits for one
       def complete?(waits) = waits.all? { |wait| @prerequisites.key?(@by_fiber[wait.entered]) }
 
-      # @return [Boolean] whether another thread could break it
+      # @return [Boolean] whether another thread could give back a place that a fiber waits for
       def lent? = @waits.any? { |wait| wait.blocker.is_a?(Semaphore) && wait.blocker.lent? && @prerequisites.key?(wait) }
 
       private
 
       def endless?(wait) = wait.state == :waiting && wait.left_s.nil? && KINDS.any? { |kind| wait.blocker.is_a?(kind) }
 
-      # Without recursion, as fibers' stacks are small.
+      # Uses a list instead of recursion, as fibers' stacks are small.
       def collect_prerequisites
         pending = @by_fiber.values
         until pending.empty?
@@ -96,7 +96,7 @@ module Gyre
         end
       end
 
-      # Keeps nodes that must wait for others.
+      # Deletes each node whose prerequisites can go on. The remaining nodes wait for a circle.
       def drop_nodes_that_can_go_on
         followers = {}.compare_by_identity
         @prerequisites.each { |node, firsts| firsts.each { |first| (followers[first] ||= []) << node } }
@@ -113,7 +113,7 @@ module Gyre
       # @return [Boolean] whether one prerequisite is enough
       def any?(node) = node.is_a?(Wait) && node.blocker.is_a?(Semaphore)
 
-      # @return [Array<Wait, Awaited>] nodes that must go first; empty if unknown
+      # @return [Array<Wait, Awaited>] nodes that must go on first; empty if unknown
       def prerequisites_of(node)
         return holders(node.blocker) if any?(node)
 
@@ -130,12 +130,13 @@ module Gyre
       end
     end
 
-    # Fibers that all wait for each other's actions, such as two tasks at queues that the other
-    # should fill. Reports once, raises nothing, as others may fill a queue. Only without other
-    # threads, timers, descriptors and signal listeners; a single fiber may wait for a signal
-    # handler. Called by Deadlock.refuse without a circle.
+    # Reports that all fibers wait and none can wake another, such as two tasks that each wait for
+    # the other to fill a queue. Called by Deadlock.refuse if the loop is idle and there is no
+    # circle. Reports once and raises nothing, as a signal handler may still fill a queue. Reports
+    # nothing if there are other threads or signal listeners, or if a single fiber waits, perhaps
+    # for a signal handler.
     module Stall
-      # Threads that only work on request.
+      # Names of Gyre's threads that work only on request.
       OWN_THREADS = ["gyre offload", "gyre watchdog"].freeze
       LINES = 20
 
@@ -157,7 +158,8 @@ module Gyre
 
         def other_threads? = Thread.list.any? { |thread| thread != Thread.current && !OWN_THREADS.include?(thread.name) }
 
-        # A sleep ends by itself, and a wait for an ended thread soon.
+        # A sleep ends by itself. An awaited thread has ended already, as there are no other
+        # threads.
         def for_another?(wait) = wait.state == :waiting && !wait.left_s && !wait.blocker.nil? && !wait.blocker.is_a?(Thread) && !wait.sleeping?
 
         def describe(inspection)

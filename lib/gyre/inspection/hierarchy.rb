@@ -1,22 +1,22 @@
 # frozen_string_literal: true
 
-# A task and those below as an indented tree, with activity, age and place:
+# Prints a task and the tasks below it as an indented tree, with activity, age and place:
 #
 #   task "main": running [2.0 s old, app.rb:31]
 #   ├── task "fetch" (GET /index.html): reading from fd 7 (127.0.0.1:80), 4.8 s left [0.2 s old, app.rb:12]
 #   │   └── task at app.rb:17: waiting for a mutex that task "clock" holds [0.1 s old, app.rb:18]
 #   └── task "clock": sleeping, 0.3 s left [transient, 2.0 s old, app.rb:24]
 #
-# Printed by Gyre::Task#print_hierarchy and Gyre.print_hierarchy. Only the tasks' thread can ask for
-# mutexes. Uses lists, as fibers' stacks are small.
+# Called by Gyre::Task#print_hierarchy and Gyre.print_hierarchy. Only the tasks' own thread can find
+# the mutexes' holders. Uses a list instead of recursion, as fibers' stacks are small.
 
 require "gyre/inspection"
 
 module Gyre
   # Prints all calls of Gyre.run on all threads, with their tasks' waits, ages and places. Works
-  # anywhere, also in a trap handler; shows mutexes' holders only for the calling thread.
+  # anywhere, even in a trap handler. Shows the holders of mutexes only for the calling thread.
   # @param out [#puts]
-  # @param backtrace [Boolean] prints backtraces without Gyre's part
+  # @param backtrace [Boolean] prints backtraces, without Gyre's own lines
   # @return [nil]
   def self.print_hierarchy(out = $stderr, backtrace: false)
     Thread.list.each do |thread|
@@ -77,7 +77,7 @@ module Gyre
         end
       end
 
-      # Lines of fibers without a task, such as requests'.
+      # Yields a line for each waiting fiber without a task, such as a request's fiber.
       def each_other_line(&block)
         tasks = @inspection.tasks
         callers = @inspection.runs.map(&:fiber)
@@ -89,7 +89,7 @@ module Gyre
         end
       end
 
-      # Lines of fibers that wait for each other.
+      # Yields the lines of a deadlock, if there is one.
       def each_circle_line(&block)
         circle = Deadlock.new(@inspection).circle or return
 

@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
-# A fiber's wait in words, as of its creation. Made by Scheduler#waits, for print_hierarchy and
-# deadlocks.
+# Describes a fiber's wait at the moment of Scheduler#waits, which makes it. Used by print_hierarchy
+# and deadlock reports.
 
 require "rbconfig"
 
 module Gyre
   class Inspection
-    # `fiber` waits; `entered` has resumed it, or is the same; `state`: :waiting or :ready;
-    # `blocker`: the awaited object ({Scheduler#block}), nil for a yield; `events`: sum of
-    # IO::READABLE, IO::WRITABLE, IO::PRIORITY; `left_s`: until the timeout.
+    # `fiber`: waits. `entered`: the fiber that has resumed `fiber`, or `fiber` itself. `state`:
+    # :waiting or :ready. `blocker`: the awaited object ({Scheduler#block}), nil for a yield.
+    # `events`: sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY. `left_s`: seconds until the
+    # timeout.
     Wait = Struct.new(:fiber, :entered, :state, :blocker, :fd, :events, :left_s) do
       # @param holding [String, nil] the awaited object's holder ({Inspection#describe})
       # @return [String] such as: reading from fd 7 (127.0.0.1:80), 4.8 s left
@@ -73,10 +74,11 @@ module Gyre
         "a queue to be filled"
       end
 
-      # Returns the label of tasks and the like, else the class.
+      # Returns the label of an object that has one (such as a task), otherwise the class.
       def other = blocker.respond_to?(:label) ? blocker.label : blocker.class.name.to_s
 
-      # ConditionVariable#wait sleeps without a blocker (condition_wait.rb).
+      # Recognizes ConditionVariable#wait by its backtrace, as its blocker is :sleep
+      # (condition_wait.rb).
       def condition_variable?
         fiber.backtrace.take_while { |frame| Place.own?(frame) }.any? { |frame| frame.include?("/gyre/scheduler/condition_wait.rb:") }
       end
@@ -85,12 +87,12 @@ module Gyre
     # Finds the program's own line in a backtrace, for print_hierarchy, watchdog and deadlocks.
     module Place
       OWN = File.expand_path("..", __dir__).freeze
-      # Ruby's and gems' folders; read once, as Ractors may not ask RubyGems.
+      # Folders of Ruby's library and of gems. Read once, as Ractors may not ask RubyGems.
       LIBRARIES = [RbConfig::CONFIG["rubylibprefix"], *(Gem.path if defined?(Gem))].compact.map { |folder| "#{folder}/".freeze }.freeze
       private_constant :OWN, :LIBRARIES
 
       class << self
-        # Returns file:line, relative below the working directory.
+        # Returns file:line. The path is relative if the file is below the working directory.
         def of(backtrace)
           frames = without_own(backtrace)
           frame = frames.find { |line| !line.start_with?(*LIBRARIES) } || frames.first or return
@@ -99,7 +101,7 @@ module Gyre
 
         def without_own(backtrace) = backtrace.to_a.reject { |line| own?(line) }
 
-        # True for Gyre's and Ruby's lines.
+        # True for lines of Gyre and of Ruby itself.
         def own?(line) = line.start_with?("<internal:", "#{OWN}/", "#{OWN}.rb")
 
         private

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Watchdog: reports code that blocks the loop. A thread reads the loop's pulse; if it stands
-# still, prints the loop thread's backtrace. Started by Gyre.run on request or with
-# GYRE_WATCHDOG_MS. watchdog/hold.rb defines a hold.
+# Gyre::Watchdog: reports code that blocks the loop. Its thread reads the loop's pulse and prints
+# the loop thread's backtrace if the pulse does not change. Started by Gyre.run on request or if
+# GYRE_WATCHDOG_MS is set. Hold decides from the readings, CPUTime measures.
 
 require "gyre/scheduler"
 require "rbconfig"
@@ -10,14 +10,14 @@ require "rbconfig"
 module Gyre
   # Watches a loop from its own thread.
   class Watchdog
-    # Default limit in seconds.
+    # Default seconds that the loop may be held.
     LIMIT_S = 0.1
     # Number of reads of the pulse within the limit.
     LOOKS = 4
     private_constant :LOOKS
 
     class << self
-      # Watches this thread's loop until {#stop} or its end.
+      # Watches this thread's loop until {#stop} or until the loop is closed.
       # @param limit_s [Numeric] seconds that the loop may be held
       # @param out [#puts] for the watchdog's thread
       # @param scheduler [Scheduler]
@@ -32,7 +32,7 @@ module Gyre
       end
 
       # For Gyre.run.
-      # @param limit_s [Numeric, true, false, nil] nil: as GYRE_WATCHDOG_MS
+      # @param limit_s [Numeric, true, false, nil] nil: GYRE_WATCHDOG_MS
       # @api private
       def guard(scheduler, limit_s)
         limit_s = limit_of_environment if limit_s.nil?
@@ -65,7 +65,7 @@ module Gyre
       wake
     end
 
-    # Ends it; may be called again.
+    # Ends the watchdog; may be called again.
     # @return [void]
     def stop
       @lock.synchronize do
@@ -76,7 +76,7 @@ module Gyre
       @scheduler.watchdog = nil if @scheduler.watchdog.equal?(self)
     end
 
-    # A forked child lacks the loop's threads.
+    # Starts the watchdog's thread again in a forked child, which has only the forking thread.
     # @api private
     def process_fork
       @watched = Thread.current
@@ -110,10 +110,10 @@ module Gyre
       look(@scheduler.pulse) until pause || @scheduler.closed?
       look(nil)
     rescue IOError, SystemCallError
-      nil # the report has lost its reader
+      nil # the report cannot be written
     end
 
-    # True at the end.
+    # Waits for the next look; true once stopped.
     def pause
       @lock.synchronize do
         @condition.wait(@lock, @limit_s / LOOKS.to_f) unless @stopped
@@ -129,7 +129,7 @@ module Gyre
       end
     end
 
-    # Real time, even under a virtual clock.
+    # Real time, even if the program's clock is virtual.
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
     def held(held_s)
@@ -144,28 +144,29 @@ module Gyre
 
     def loop_name = @watched == Thread.main ? "thread main" : "thread #{@watched.name || @watched.inspect}"
 
-    # Writes one piece, against mixed lines.
+    # Writes all lines by one call, so that output of other threads cannot come between.
     def report(line, below = [])
       @out.puts ["gyre watchdog: #{line}", *below.map { |frame| "    #{frame.strip}" }].join("\n")
     end
 
-    # Decides from readings whether a loop is held. Uses neither thread nor clock.
-    # A time in which the loop neither sleeps nor makes progress.
+    # A hold: a time in which the loop neither sleeps nor makes progress. Decides from the caller's
+    # readings whether the loop is held. Uses neither thread nor clock.
     class Hold
-      # Below this share of the time another thread or the machine kept the thread from computing.
+      # Minimum CPU time as a share of a hold. Below it, other threads or programs kept the loop's
+      # thread from running, which is not reported.
       LEAST_SHARE = 0.1
-      # From this share on computing is the cause.
+      # Minimum CPU time, as a share of a hold, at which a blocked thread counts as computing.
       COMPUTING_SHARE = 0.5
 
-      attr_reader :kind # what the code that holds the loop does
+      attr_reader :kind # what the holding code does
 
       def initialize(limit_s)
         @limit_s = limit_s
         @pulse = nil
       end
 
-      # Returns :held with seconds at the limit and each doubling, then :over; otherwise nil.
-      # `pulse` is nil during sleep.
+      # Returns [:held, seconds] at the limit and each time that the hold has doubled, [:over,
+      # seconds] at the end of a reported hold, otherwise nil. `pulse` is nil while the loop sleeps.
       def look(pulse, now, cpu_s, blocked:)
         return restart(pulse, now, cpu_s) if pulse.nil? || pulse != @pulse
 
@@ -194,10 +195,12 @@ module Gyre
       end
     end
 
-    # Another thread's processor time (Linux): tells Gyre::Watchdog whether a stuck thread computes
-    # or is kept from running. Keeps the GVL, or a computing thread would have it for 100 ms.
+    # Reads another thread's CPU time (Linux): Gyre::Watchdog tells from it whether a stuck thread
+    # computes or is kept from running. Does not release the GVL, which a computing thread would
+    # take for 100 ms.
     class CPUTime
-      # For the number of a thread's CPU clock (clock_getcpuclockid(3), linux/posix-timers.h).
+      # Linux computes the number of a thread's CPU clock (clock_getcpuclockid(3),
+      # linux/posix-timers.h).
       LINUX = RbConfig::CONFIG["host_os"].include?("linux")
       SCHEDULER_PER_THREAD = 6
       private_constant :LINUX, :SCHEDULER_PER_THREAD
@@ -207,7 +210,7 @@ module Gyre
         @clock = (~number << 3) | SCHEDULER_PER_THREAD if number
       end
 
-      # Returns seconds since the thread began, or nil.
+      # Returns CPU seconds since the thread began, or nil if unknown.
       def seconds
         Process.clock_gettime(@clock) if @clock
       rescue SystemCallError
@@ -216,7 +219,8 @@ module Gyre
 
       private
 
-      # The process's number for the main thread: Ruby 3.1 returns the parent's after a fork.
+      # Returns the process's number for the main thread, as Ruby 3.1 returns the parent's after a
+      # fork.
       def thread_number(thread)
         return Process.pid if thread == Thread.main
 
