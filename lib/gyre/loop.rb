@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Loop: an event loop without callbacks: watches have the program's keys, and it gets them
-# back. ext/gyre/keyed adds the native engine's methods, Gyre::Loop::PortableKeyed the portable
-# one's.
+# Gyre::Loop: an event loop without callbacks. The program gives each watch a key and gets the key
+# back with each event. ext/gyre/keyed adds the native engine's methods, Gyre::Loop::PortableKeyed
+# those of the portable engine.
 require_relative "loop/backends"
 require_relative "loop/helpers"
 require_relative "loop/portable_keyed"
@@ -10,17 +10,17 @@ require_relative "loop/portable_keyed"
 module Gyre
   # See docs/loop.md. May be subclassed.
   class Loop
-    # The extension owns a part.
+    # Loads the extension, which defines a part of this class.
     # @api private
     def self.new(...)
       native?
       super
     end
 
-    # Makes a loop; in a thread with a Gyre scheduler uses the scheduler's.
+    # Makes a loop. If the thread has a Gyre scheduler, uses the scheduler's loop.
     # @param backend [String, Symbol, nil] one of {availables}; nil: GYRE_BACKEND, or the best
     # @raise [ArgumentError] an unknown backend
-    # @raise [RuntimeError, SystemCallError] a backend not built, or refused by the kernel
+    # @raise [RuntimeError, SystemCallError] the backend is not built, or the kernel refuses it
     def initialize(backend = nil)
       case Loop.present_engine
       when :native then open_native(Fiber.scheduler.backend)
@@ -30,7 +30,7 @@ module Gyre
     end
 
     # The engine of the thread's scheduler.
-    # @return [Symbol, nil] nil without a Gyre scheduler
+    # @return [Symbol, nil] nil if the thread has no Gyre scheduler
     # @api private
     def self.present_engine
       scheduler = Fiber.scheduler
@@ -40,7 +40,7 @@ module Gyre
     end
 
     # Figures of the thread's scheduler ({Scheduler#stats}).
-    # @return [Hash{Symbol => Integer, Float}, nil] nil without a scheduler
+    # @return [Hash{Symbol => Integer, Float}, nil] nil if the thread has no Gyre scheduler
     def self.stats
       Fiber.scheduler.stats if present_engine
     end
@@ -48,10 +48,12 @@ module Gyre
     # @!group Methods of both engines
 
     # @!method watch_io(key, io, writes = false, once = false, read: nil, write: nil, oneshot: nil)
-    #   Queues the key while the io is ready, until it is read empty (or written full), or once.
-    #   @param key [Object] unused so far
+    #   Queues the key while the io is ready, that is until it is read empty (or written full). With
+    #   `once`, queues it one time.
+    #   @param key [Object] not in use
     #   @param io [IO, #to_io]
-    #   @param writes [Boolean] true: to write; false: to read; both by read: true, write: true
+    #   @param writes [Boolean] true: ready to write; false: to read; read: true, write: true:
+    #     either
     #   @param once [Boolean] like oneshot: true: the watch ends before its event is delivered
     #   @return [self]
     #   @raise [RuntimeError] the key is in use
@@ -65,15 +67,16 @@ module Gyre
     #   @raise [SystemCallError] it cannot be watched; names the key
 
     # @!method watch_timer(key, duration, repeat = 0, interval: repeat)
-    #   Queues the key when the time has come; late, once for all missed times.
-    #   @param duration [Numeric] seconds until the first
-    #   @param interval [Numeric, nil] also the third argument: seconds between times; 0, nil: once
+    #   Queues the key when the time has come. Queues it once for all times that were missed.
+    #   @param duration [Numeric] seconds until the first time
+    #   @param interval [Numeric, nil] also the third argument: seconds between times; 0, nil: fires
+    #     once
     #   @return [self]
     #   @raise [RuntimeError] the key is in use
 
     # @!method unwatch(key)
-    #   Ends a key's watch; delivers an already queued event.
-    #   @param key [Object] may be unused
+    #   Ends a key's watch. An event that is already queued is still delivered.
+    #   @param key [Object] may have no watch
     #   @return [self]
     #   @raise [ThreadError] another thread uses the loop
 
@@ -81,26 +84,28 @@ module Gyre
     #   @return [Boolean]
 
     # @!method stats
-    #   Returns activity and state ({Scheduler#stats}), on a scheduler's loop the scheduler's.
+    #   Returns activity and state ({Scheduler#stats}) of the loop, or of its scheduler if it has
+    #   one.
     #   @return [Hash{Symbol => Integer, Float}]
     #   @raise [RuntimeError] the loop is closed
 
     # @!method each
-    #   Yields events' keys in order until {#stop}, then the rest of the queue. Waits while it is
-    #   empty, even without watches. After a `break` or exception the next call goes on.
+    #   Yields the keys of events in order until {#stop}, then those of the current batch. Waits
+    #   while the queue is empty, even if there are no watches. May be called again after a `break`
+    #   or an exception.
     #   @yieldparam key [Object]
     #   @return [self]
-    #   @raise [IOError] a watched io was closed; names the key, whose watch is over
+    #   @raise [IOError] a watched io was closed; the message names the key, whose watch has ended
     #   @raise [ThreadError] another thread uses the loop
 
     # @!method next_event
     #   Waits for an event and returns its key.
-    #   @return [Object, nil] nil after {#signal} and {#stop}, without a queued event
+    #   @return [Object, nil] nil after {#signal} or {#stop}, if no event is queued
     #   @raise as {#each}
 
     # @!method emit(key)
     #   Queues an event. Any thread or trap handler may call it.
-    #   @param key [Object] :stop: as {#stop}
+    #   @param key [Object] :stop acts like {#stop}
     #   @return [Object] the key
 
     # @!method signal
@@ -128,25 +133,26 @@ module Gyre
     # @return [Process::Status, nil]
     attr_reader :status
 
-    # Queues the key at each signal of this name. The last watch's end restores the former handler.
-    # @param key [Object] unused so far
+    # Queues the key at each signal of this name. When the signal's last watch ends, restores the
+    # former handler.
+    # @param key [Object] not in use
     # @param name [String, Symbol, Integer] for Signal.trap
     # @return [self]
     # @raise [ArgumentError] the signal cannot be trapped
     # @raise [RuntimeError] the key is in use
     def watch_signal(key, name) = start_helper(key, SignalWatch.new(self, key, name))
 
-    # Queues the key once, after a child has ended; {#status} then has its status, without
-    # Process.wait.
-    # @param key [Object] unused so far
+    # Queues the key once a child has ended. {#status} then has the child's status, and the program
+    # need not call Process.wait.
+    # @param key [Object] not in use
     # @param pid [Integer]
     # @return [self]
     # @raise [RuntimeError] the key is in use
     def watch_process(key, pid) = start_helper(key, ProcessWatch.new(self, key, pid, engine_of_helpers) { |status| @status = status })
 
-    # Queues the key at each change of a file (also its creation, end and replacement) or in a
-    # folder, by inotify or checks every half second.
-    # @param key [Object] unused so far
+    # Queues the key each time that a file changes, appears, disappears or is replaced, or that a
+    # folder's contents change. Uses inotify, or checks every half second if there is no inotify.
+    # @param key [Object] not in use
     # @param path [String, #to_path] the file may be missing, but not its folder
     # @return [self]
     # @raise [SystemCallError] the folder is missing
@@ -169,7 +175,7 @@ module Gyre
       self
     end
 
-    # Makes the helpers' descriptors.
+    # Returns the module that makes the helpers' descriptors.
     def engine_of_helpers = Native
   end
 end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Chooses a loop's backend: one of the native engine (C), or select of the portable one (Ruby).
-# Called by Gyre::Scheduler, Gyre::Loop and commands. Opens native backends to see whether they
-# work.
+# Chooses a loop's backend: a backend of the native engine (C), or select, that of the portable
+# engine (Ruby). Called by Gyre::Scheduler, Gyre::Loop and commands. Opens native backends to see
+# whether they work.
 require_relative "../errors"
 
 module Gyre
@@ -12,16 +12,16 @@ module Gyre
     private_constant :ALIASES
 
     class << self
-      # The best first; without the extension only select.
+      # Lists the backends, the best first; only select if there is no extension.
       def backends = native? ? [*Native::BACKENDS.keys, PORTABLE] : [PORTABLE]
 
       def availables = backends.select { |name| probe(name).first }
 
-      # The kernel may still refuse it.
+      # True even if the kernel will refuse the backend.
       def built?(name) = name == PORTABLE || (native? && Native::BACKENDS[name].nil?)
 
       # Returns the backend that a loop would get; nil or "": Gyre chooses. Raises ArgumentError for
-      # an unknown name, RuntimeError if it does not open.
+      # an unknown name, RuntimeError if the backend does not open.
       def backend(name = ENV["GYRE_BACKEND"])
         name = known(name) or return availables.first
 
@@ -31,9 +31,9 @@ module Gyre
         name
       end
 
-      # Yields :native or :portable and the backend's name; without a request one after the other
-      # until one opens. Raises ArgumentError for an unknown name, RuntimeError or SystemCallError
-      # if it does not open.
+      # Yields :native or :portable and the backend's name. If no name is requested, yields one
+      # backend after another until one opens. Raises ArgumentError for an unknown name,
+      # RuntimeError or SystemCallError if the backend does not open.
       def on_backend(name = nil)
         name = known(name.nil? ? ENV["GYRE_BACKEND"] : name)
         return yield(:portable, PORTABLE) if name == PORTABLE || !native?
@@ -48,23 +48,23 @@ module Gyre
         yield :portable, PORTABLE
       end
 
-      # GYRE_BACKEND=select does not even look for the extension.
+      # Does not look for the extension if GYRE_BACKEND is select.
       def native?
         return false if ENV["GYRE_BACKEND"] == PORTABLE
 
-        require_relative "../native" unless defined?(Native) # a Ractor should require nothing
+        require_relative "../native" unless defined?(Native) # not in a Ractor, if possible
         Native.available?
       end
 
-      # For parts that need the native engine: raises ExtensionRequired with the missing part and a
-      # remedy.
+      # Raises ExtensionRequired if no native backend opens. The message names the part that needs
+      # the native engine, and a remedy.
       def require_native(what)
         return if native? && (Ractor.current[:gyre_native_opens] ||= Native::BACKENDS.any? { |name, _| probe(name).first })
 
         raise ExtensionRequired, "#{what} needs Gyre's C extension: #{native_remedy}"
       end
 
-      # Describes the chosen backend, and why others were not taken.
+      # Describes the chosen backend and tells why the others were not taken.
       def explain
         taken = backend
         text = "backend: #{describe(taken, probe(taken).last)}, #{asked.empty? ? "the best one here" : "chosen by GYRE_BACKEND"}\n"
@@ -74,7 +74,7 @@ module Gyre
         "backend: none, GYRE_BACKEND=#{asked}: #{error.message}\n"
       end
 
-      # Tells why the native engine is missing, and a remedy.
+      # Tells why the native engine is missing and how to get it.
       def native_remedy
         if asked == PORTABLE then "GYRE_BACKEND=select runs only the loop and the scheduler; unset it"
         elsif native? then "no native backend opens here (Gyre::Loop.explain has the reasons)"

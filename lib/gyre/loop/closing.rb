@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Wraps IO#close and IO#reopen for the portable engine, whose IO.select does not notice other
-# threads' closes: wakes the loops that watch the number. From Ruby 4.0 on the caller sleeps until
-# others have left the IO; its scheduler learns that an unblock for the IO ends that sleep. CRuby
-# only; twin of ext/gyre/loop/loop_close.c.
+# Wraps IO#close and IO#reopen for the portable engine: wakes the loops that watch the descriptor,
+# as IO.select does not notice a close by another thread. From Ruby 4.0 on the caller sleeps until
+# other fibers have left the IO. The wrapper tells the caller's scheduler that an unblock for the IO
+# ends this sleep. CRuby only; twin of ext/gyre/loop/loop_close.c.
 
 module Gyre
   class Loop
-    # This Ractor's loops; other Ractors cannot close its IOs.
+    # Keeps a list of loops for each Ractor, as a Ractor cannot close another's IOs.
     module Closing
       # Prepended to IO.
       module Step
@@ -32,7 +32,8 @@ module Gyre
           Ractor.current[KEY] = Ractor.current[KEY].reject { |other, _| other.equal?(loop) } if NEEDED && Ractor.current[KEY]
         end
 
-        # Runs the block, then wakes loops that watch the IO, but not a forked child's parent's.
+        # Runs the block, then wakes the loops that watch the IO. In a forked child leaves the
+        # parent's loops alone.
         def around(io)
           loops = Ractor.current[KEY]
           return yield if loops.nil? || loops.empty? || io.closed?

@@ -1,22 +1,23 @@
 # frozen_string_literal: true
 
-# Watches of files, processes and signals for Gyre::Loop. Loops call io, interval, event and cancel.
+# Watches of files, processes and signals for Gyre::Loop, which calls their io, interval, event and
+# cancel.
 
 require_relative "traps"
 
 module Gyre
   class Loop
-    # A helper with a descriptor of the kernel, or with periodic checks.
+    # A helper that the kernel reports on by a descriptor, or that checks periodically.
     class Helper
       attr_reader :io
       attr_reader :interval
 
-      # Takes a descriptor's number, nil without kernel support.
+      # `fd`: the descriptor's number; nil if the kernel has no such descriptor.
       def initialize(fd)
         fd ? @io = IO.for_fd(fd) : @interval = self.class::INTERVAL_S
       end
 
-      # Returns whether the key is due.
+      # Called at a report or a check. Returns whether the key is due.
       def event = !@cancelled && due?
 
       def cancel
@@ -25,14 +26,14 @@ module Gyre
       end
     end
 
-    # Loop#watch_file, by inotify on the file's folder or periodic checks. Whatever file the path
-    # names.
+    # Loop#watch_file, by inotify on the file's folder or by periodic checks. Watches any file that
+    # takes the path's place.
     class FileWatch < Helper
-      # Without inotify.
+      # Seconds between checks if there is no inotify.
       INTERVAL_S = 0.5
-      # A report has 16 bytes and a name of up to 256.
+      # Maximum bytes of a read. A report has 16 bytes and a name of up to 256.
       REPORTS_BYTES = 16_384
-      # A report's watch, mask, cookie, length of the name.
+      # Layout of a report: watch, mask, cookie, length of the name.
       HEAD = "iIII"
       HEAD_BYTES = 16
 
@@ -40,7 +41,7 @@ module Gyre
         @path = File.expand_path(path)
         @folder, @name = File.split(@path)
         File.stat(@folder)
-        # Changes inside a folder or behind a symlink need another watch.
+        # Changes inside a folder or behind a symlink need a second watch.
         paths = File.directory?(@path) || File.symlink?(@path) ? [@folder, @path] : [@folder]
         fd, _, @own = engine&.inotify(paths)
         super(fd)
@@ -51,7 +52,7 @@ module Gyre
 
       def due? = @io ? reported : changed
 
-      # Takes all reports; ignores the folder's other files.
+      # Takes all reports. True if one is about the file, not about other files of the folder.
       def reported
         found = false
         while (bytes = @io.read_nonblock(REPORTS_BYTES, exception: false)).is_a?(String)
@@ -80,7 +81,7 @@ module Gyre
       end
     end
 
-    # Loop#watch_process, by a pidfd or periodic checks.
+    # Loop#watch_process, by a pidfd or by periodic checks.
     class ProcessWatch < Helper
       INTERVAL_S = 0.05
 
@@ -94,7 +95,7 @@ module Gyre
 
       private
 
-      # Takes the status; true if ended. After {#cancel} others reap the child.
+      # Reaps the child; true if it has ended. After {#cancel} the program reaps the child itself.
       def due?
         pid, status = Process.wait2(@pid, Process::WNOHANG)
         finish(status) if pid
@@ -121,7 +122,8 @@ module Gyre
         @name = Signal.signame(number) || number # a name for Signal.trap: JRuby numbers signals differently
       end
 
-      # Called once the key is free. Cancels itself in a daemon whose loop starts over.
+      # Called once the watch has its key. `moved` ends this watch in a daemon, whose loop starts
+      # empty.
       def start
         @listener = Traps.add(@name, moved: -> { @loop.watching?(@key) }) { @loop.emit(@key) }
       rescue ArgumentError, SystemCallError => error

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# A watch of Loop::PortableKeyed: a descriptor, timer or helper. The target of the portable loop's
-# watch or timer.
+# A watch of Loop::PortableKeyed: of a descriptor, a timer or a helper. Called by the portable
+# loop's watch or timer.
 
 module Gyre
   class Loop
     class KeyedWatch
       attr_reader :key
 
-      # `at` (monotonic) and `interval` (seconds; 0: once) are a timer's.
+      # `at` (monotonic seconds) and `interval` (seconds; 0: fires once) belong to a timer.
       def initialize(keyed, key, io: nil, interest: nil, oneshot: false, at: nil, interval: nil, helper: nil)
         @keyed = keyed
         @key = key
@@ -32,7 +32,7 @@ module Gyre
         @keyed.failed(self)
       end
 
-      # {#attach} brings it back to the loop.
+      # Leaves the loop until {#attach}.
       def detach
         @registration&.cancel
         @registration = nil
@@ -43,8 +43,8 @@ module Gyre
         @helper&.cancel
       end
 
-      # Called before each wait. Watches again after its event ({#ready}), or fails if its io was
-      # closed.
+      # Called before each wait. Goes on watching once a queued event was taken ({#ready}); fails if
+      # the io was closed.
       def resume
         return failed(nil) if @io&.closed?
 
@@ -52,7 +52,7 @@ module Gyre
         @paused = false unless @queued
       end
 
-      # Called when its event is taken. True to deliver it.
+      # Called when the watch's event is taken. True if the key is delivered.
       def taken
         @queued = false
         @helper.nil? || @helper.event
@@ -66,7 +66,7 @@ module Gyre
           detach
           fire
           @helper&.cancel
-        elsif @queued # the event is still queued: the loop must not spin
+        elsif @queued # pauses until the event is taken, or the loop would spin
           detach
           @paused = true
         else
@@ -79,7 +79,7 @@ module Gyre
         @keyed.failed(self)
       end
 
-      # Called by the timer. Late, it fires once and keeps its rhythm.
+      # Called by the timer. If it is late, fires once for all missed times and keeps the rhythm.
       def call
         if @interval > 0
           late = Timers.now - @at

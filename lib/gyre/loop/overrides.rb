@@ -1,17 +1,18 @@
 # frozen_string_literal: true
 
-# Lets subclasses of Gyre::Loop or Gyre::Scheduler override the portable engine's methods: forwards
-# them to the subclass, as Ruby finds the extending module first; `super` returns to the module. The
-# native engine needs none.
+# Lets subclasses of Gyre::Loop or Gyre::Scheduler override the portable engine's methods. The
+# engine is a module that extends the object, so Ruby finds its methods before the subclass's.
+# Singleton methods therefore call the subclass's method, whose `super` calls the module's. The
+# native engine needs no such methods.
 
 module Gyre
   class Loop
     module Overrides
-      # Between a subclass and its superclass.
+      # Stands between a subclass and its superclass, so `super` comes here first.
       class WayBack < Module
       end
 
-      # `engine` extends the object; `base`: overriding classes' superclass.
+      # Extends the object by the module `engine`. `base`: the class whose subclasses override.
       def self.install(object, engine, base)
         object.extend(engine)
         subclasses = object.class.ancestors.take_while { |ancestor| !ancestor.equal?(base) }
@@ -29,7 +30,7 @@ module Gyre
         subclass.ancestors.grep(WayBack).first || WayBack.new.tap { |way| subclass.include(way) }
       end
 
-      # By text, as Ractors call no methods defined by blocks.
+      # Defines the method by a text, as Ractors call no methods defined by blocks.
       def self.forward(owner, name, code)
         return if owner.method_defined?(name, false)
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The portable engine's loop: watches by descriptor, timers; `poll` is a turn's second half. Driven
-# by Gyre::Scheduler::Portable; never switches fibers. All but `wake` belongs to one thread.
+# The portable engine's loop: watches descriptors and runs timers. `poll` is the second half of a
+# turn. Driven by Gyre::Scheduler::Portable; never switches fibers. Belongs to one thread, except
+# for `wake` and `descriptor_closed`.
 require_relative "closing"
 require_relative "select"
 require_relative "timers"
@@ -34,7 +35,7 @@ module Gyre
           @target&.ready(ready) unless ready.zero?
         end
 
-        # The descriptor is closed.
+        # Called when the descriptor is closed.
         def fail
           target = @target
           cancel
@@ -42,8 +43,8 @@ module Gyre
         end
       end
 
-      # The calling fiber's thread: on JRuby each fiber has its own Thread.current, with shared
-      # variables.
+      # Returns the calling fiber's thread. On JRuby each fiber has its own Thread.current, and a
+      # thread's fibers share thread variables.
       def self.thread
         current = Thread.current
         current.thread_variable_get(:gyre_thread) || current.tap { current.thread_variable_set(:gyre_thread, current) }
@@ -58,9 +59,9 @@ module Gyre
         open
       end
 
-      # Calls target.ready(events) while the descriptor is ready, until cancelled;
-      # target.failed(error) once it is closed. `interest`: sum of IO::READABLE, IO::WRITABLE,
-      # IO::PRIORITY.
+      # Calls target.ready(events) while the descriptor is ready, until the watch is cancelled.
+      # Calls target.failed(error) once the descriptor is closed. `interest`: sum of IO::READABLE,
+      # IO::WRITABLE, IO::PRIORITY.
       def watch(io, interest, target)
         watch = Watch.new(self, io, interest, target)
         others = @watches[watch.fd]
@@ -70,18 +71,18 @@ module Gyre
         watch
       end
 
-      # For Watch#cancel. Other watches of a closed IO fail in the next poll.
+      # Called by Watch#cancel. Other watches of a closed IO fail in the next poll.
       def forget(watch)
         watches = @watches[watch.fd] or return
         watches.delete(watch)
         tell_backend(watch.fd) unless watches.last&.io&.closed?
       end
 
-      # True while the loop waits or is about to: new work must wake it.
+      # True while the loop waits or is about to wait: new work must wake it.
       def waiting? = @waiting
 
-      # Asks the backend once, reports events, fires due timers. Sleeps only if the block, called
-      # after {#waiting?} became true, returns true.
+      # Asks the backend once, reports events and fires due timers. Calls the block once {#waiting?}
+      # is true, and sleeps only if the block returns true.
       def poll
         @turns += 1
         begin
@@ -108,7 +109,7 @@ module Gyre
           ready: 0, timers: @timers.size, descriptors: @watches.size }
       end
 
-      # True if only the scheduler's `own` timers would end its sleep.
+      # True if nothing but the scheduler's timers, `own` in number, would end a sleep.
       def idle?(own)
         @watches.empty? && @timers.size == own
       end
@@ -119,12 +120,13 @@ module Gyre
         @backend.wake
       end
 
-      # Called by Closing in any thread, when this number was closed or reopened.
+      # Called by Closing in any thread when a descriptor was closed or reopened.
       def descriptor_closed(descriptor)
         wake if @watches.key?(descriptor)
       end
 
-      # Forgets everything in a forked child; only closes the parent's descriptors.
+      # Starts with no watches and timers in a forked child. Closes the pipe inherited from the
+      # parent.
       def reopen
         close
         open

@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
-# Gyre::Loop::PortableKeyed: the keyed loop in Ruby over Loop::Portable, twin of keyed_loop.c. Uses
-# the thread's scheduler's loop, where waits park the fiber, or its own.
+# Gyre::Loop::PortableKeyed: the keyed loop in Ruby over Loop::Portable, twin of keyed_loop.c. If
+# the thread has a scheduler, uses the scheduler's loop and parks the waiting fiber. Otherwise
+# drives a loop of its own.
 require_relative "keyed_watch"
 require_relative "overrides"
 require_relative "portable"
 
 module Gyre
   class Loop
-    # Extends loops on the backend select (contract: test/contracts/loop_contract.rb). All but emit,
-    # signal and stop belongs to one thread at a time.
+    # Extends loops on the backend select (contract: test/contracts/loop_contract.rb). One thread at
+    # a time may use the loop; emit, signal and stop may be called by any.
     module PortableKeyed
       def self.open(loop)
         Overrides.install(loop, self, Loop)
@@ -138,16 +139,16 @@ module Gyre
 
       # --- for KeyedWatch, in the loop's callbacks ---
 
-      # Any thread may call it. `watch` learns when its event is taken.
+      # Queues an event. Any thread may call it. `watch.taken` is called when the event is taken.
       def push(key, watch = nil)
         @events.push([key, watch])
         wake(1)
       end
 
-      # A one-shot watch has fired.
+      # Called when a one-shot watch has fired.
       def over(watch) = @watches.delete(watch.key)
 
-      # Its io was closed.
+      # Called when the watch's io was closed; the next wait raises.
       def failed(watch)
         return unless @watches[watch.key].equal?(watch)
 
@@ -156,7 +157,7 @@ module Gyre
         wake
       end
 
-      # A helper has nothing to deliver.
+      # Returned by {#take} when a helper has nothing to deliver.
       NOTHING = Object.new.freeze
       private_constant :NOTHING
 
@@ -168,7 +169,7 @@ module Gyre
         forget
       end
 
-      # Has no descriptors for helpers.
+      # Returns nil: the portable engine has no descriptors for helpers.
       def engine_of_helpers; end
 
       def forget
@@ -203,7 +204,7 @@ module Gyre
         @watches.values.each { |watch| watch.attach(@loop) }
       end
 
-      # Leaves the scheduler's loop if idle.
+      # Leaves the scheduler's loop while there are neither watches nor waits.
       def unsettle
         return unless @scheduler && @depth.zero? && @watches.empty?
 
@@ -237,7 +238,7 @@ module Gyre
         raise ThreadError, "the loop is used by another thread, #{@thread.inspect}: only emit, signal and stop may be called here"
       end
 
-      # A forked child has no watches and events; a closed loop stays closed.
+      # Drops all watches and events in a forked child. A closed loop stays closed.
       def check_fork
         return if @pid == Process.pid
 
@@ -251,7 +252,8 @@ module Gyre
         watches.each(&:release)
       end
 
-      # Asks the kernel, also if the queue never empties. Finds closed IOs whose number was reused.
+      # Asks the kernel even if the queue never empties. Finds closed IOs even if their descriptors
+      # were reused.
       def wait
         settle
         @watches.values.each(&:resume)
@@ -268,7 +270,7 @@ module Gyre
 
       def nothing? = @events.empty? && !@stopped && !@signalled && @failures.empty?
 
-      # The scheduler keeps an early unblock.
+      # If an event came already, unblocks before the block, which then returns at once.
       def park
         fiber = Fiber.current
         @waiters += [fiber]
@@ -278,7 +280,7 @@ module Gyre
         @waiters -= [fiber]
       end
 
-      # Any thread and trap handler may call it. `count`: waiters to wake; an interrupted
+      # Any thread and trap handler may call it. `count`: number of waiters to wake. An interrupted
       # waiter wakes the next.
       def wake(count = @waiters.size)
         scheduler = @scheduler

@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# The backend in Ruby, by IO.select. Called by Gyre::Loop::Portable, after the contract in
-# ext/gyre/loop/backend.h.
+# The portable engine's backend, by IO.select. Called by Gyre::Loop::Portable; follows the contract
+# in ext/gyre/loop/backend.h.
 require_relative "wakeup_pipe"
 
 module Gyre
   class Loop
-    # select(2) takes time for each watched descriptor.
+    # Each wait takes time for each watched descriptor, as select(2) passes all of them.
     class Select
       NAME = "select"
 
-      # Hides the block from schedulers: IO.select is a hook since Ruby 3.2.
+      # Runs the block unseen by the scheduler, which IO.select calls since Ruby 3.2.
       if Fiber.respond_to?(:blocking)
         def self.blocking(&block) = Fiber.current.blocking? ? block.call : Fiber.blocking(&block)
       else
@@ -28,8 +28,8 @@ module Gyre
         @woken = false # the pipe has bytes
       end
 
-      # Reports a descriptor while ready; replaces the number's earlier watch. Notices an IO's
-      # close.
+      # Watches a descriptor and replaces its earlier watch. {#wait} reports it while it is ready,
+      # or once its IO was closed.
       def watch(io, interest)
         io = IO.for_fd(io, autoclose: false) if io.is_a?(Integer)
         fd = io.fileno
@@ -39,7 +39,7 @@ module Gyre
         keep(@writers, fd, io, interest & IO::WRITABLE)
       end
 
-      # Ignores an unwatched one.
+      # Ignores a descriptor that is not watched.
       def unwatch(fd)
         @ios.delete(fd)
         @readers.delete(fd)
@@ -47,9 +47,9 @@ module Gyre
         @writers.delete(fd)
       end
 
-      # Waits up to the timeout (0: checks; nil: no limit), or for {#wake}. Returns events by
-      # descriptor, 0 for a closed one. Raises RuntimeError beyond select(2)'s number of
-      # descriptors.
+      # Waits for events, until the timeout (0: only checks; nil: no limit) or {#wake}. Returns
+      # events by descriptor, 0 for a closed descriptor. Raises RuntimeError if descriptors exceed
+      # the limit of select(2).
       def wait(timeout)
         ready = Select.blocking { IO.select(@readers.values.push(@wakeup_reader), @writers.values, @priorities.values, timeout) }
         ready ? collect(ready) : {}
@@ -74,7 +74,7 @@ module Gyre
         nil # closed: nothing waits any more
       end
 
-      # Closes only its own descriptors.
+      # Closes the pipe, not the watched descriptors.
       def close
         @wakeup_reader.close
         @wakeup_writer.close
@@ -82,7 +82,7 @@ module Gyre
 
       private
 
-      # Nothing may interrupt between flag and byte, or no call would write again.
+      # Must not be interrupted between flag and byte, or no later call would write.
       def signal
         @woken = true
         @wakeup_writer.write_nonblock(".")
@@ -111,7 +111,7 @@ module Gyre
       rescue IO::WaitReadable
         nil # another thread took them
       ensure
-        @woken = false # after the reading: a wake-up in between finds the loop awake
+        @woken = false # after the read: a wake-up in between needs no byte, as the loop is awake
       end
 
       def descriptors_not_open

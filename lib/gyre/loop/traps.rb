@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# All of Gyre's traps, as a process has one handler per signal: for Loop#watch_signal, Gyre.signals
-# and Gyre::Signals.handle. Restores the program's handler after the last. Takes no lock in a trap.
+# Shares each signal's only handler among Gyre's listeners. Called by Loop#watch_signal,
+# Gyre.signals and Gyre::Signals.handle. Restores the program's handler after the last listener.
+# Takes no lock in a trap.
 
 module Gyre
   class Loop
     module Traps
-      # A trapped signal: process, listeners (replaced, as the trap reads them), Gyre's handler, the
-      # former one.
+      # A trapped signal. `pid`: the process that trapped it. `listeners`: replaced instead of
+      # changed, as the trap reads the list. `handler`: Gyre's. `former`: the handler before.
       Trapped = Struct.new(:name, :pid, :listeners, :handler, :former)
       Listener = Struct.new(:number, :moved, :block)
       private_constant :Trapped, :Listener
@@ -16,8 +17,8 @@ module Gyre
       @lock = Mutex.new
 
       class << self
-        # Passes each signal to all listeners, instead of its usual effect. The block runs in the
-        # trap: no locks, no waits. `moved` is called in a daemon.
+        # Adds a listener. The signal calls all listeners instead of having its usual effect. The
+        # block runs in the trap: it may neither lock nor wait. `moved` is called in a daemon.
         def add(name, moved: nil, &block)
           listener = Listener.new(Signal.list.fetch(name.to_s.sub(/\ASIG/, ""), name), moved, block)
           @lock.synchronize do
@@ -49,7 +50,7 @@ module Gyre
           @trapped.each_value.any? { |trapped| trapped.pid == Process.pid }
         end
 
-        # For Process.daemon; `from`: the calling process.
+        # Called in a daemon. `from`: the process that called Process.daemon.
         def process_move(from)
           listeners = @trapped.values.select { |trapped| trapped.pid == from }.flat_map(&:listeners)
           listeners.each { |listener| listener.moved&.call }
@@ -66,7 +67,8 @@ module Gyre
           trapped
         end
 
-        # In the trap. A forked child has no listeners: the signal has its former effect.
+        # Called in the trap. In a forked child, which has no listeners, the signal has its former
+        # effect.
         def arrived(trapped)
           if trapped.pid == Process.pid
             trapped.listeners.each { |listener| listener.block.call }
@@ -76,7 +78,8 @@ module Gyre
           end
         end
 
-        # Signal.trap returns nil for a handler not set by Ruby, which restores the system's.
+        # Signal.trap returned nil if Ruby had not set the former handler; then restores the
+        # system's.
         def restore(trapped) = Signal.trap(trapped.name, trapped.former || "SYSTEM_DEFAULT")
       end
     end

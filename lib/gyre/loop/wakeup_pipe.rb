@@ -5,13 +5,13 @@
 module Gyre
   class Loop
     module WakeupPipe
-      # For Thread.handle_interrupt. A literal would call Object#hash, where Ruby 3.1 may raise
-      # another thread's exception.
+      # Argument of Thread.handle_interrupt. A literal would call Object#hash at each use, in which
+      # Ruby 3.1 may raise another thread's exception.
       NEVER = { Object => :never }.freeze
 
       # Returns both ends. Defers exceptions (Thread#raise, #kill, Timeout.timeout): on Ruby 3.1 an
-      # exception here leaves an IO whose descriptor is closed already. Once collected, it closes
-      # the file that has the number then.
+      # exception here leaves an IO whose descriptor is already closed. The collector later closes
+      # whatever file then has that number.
       def self.open = Thread.handle_interrupt(NEVER) { IO.pipe }
     end
   end
