@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Scheduler: Ruby's Fiber::Scheduler on Gyre's loop, shared by both engines. Made by Gyre.run,
-# by `Fiber.set_scheduler(Gyre::Scheduler.new)`, or as a subclass. ext/gyre/fiber adds the native
-# hooks, Gyre::Scheduler::Portable the portable ones.
+# Gyre::Scheduler: Ruby's Fiber::Scheduler on Gyre's loop. Made by Gyre.run, or by a program for
+# Fiber.set_scheduler; may be subclassed. This file serves both engines. ext/gyre/fiber adds the
+# native engine's hooks, Gyre::Scheduler::Portable those of the portable engine.
 require "forwardable"
 require_relative "errors"
 require_relative "loop"
@@ -23,7 +23,7 @@ module Gyre
     # Makes a scheduler with its own loop.
     # @param backend [String, Symbol, nil] one of {availables}; nil: GYRE_BACKEND, or the best
     # @raise [ArgumentError] an unknown backend
-    # @raise [RuntimeError, SystemCallError] a backend not built, or refused by the kernel
+    # @raise [RuntimeError, SystemCallError] the backend is not built, or the kernel refuses it
     def initialize(backend = nil) = Loop.on_backend(backend) { |engine, name| engine == :native ? open_native(name) : Portable.open(self) }
 
     # Runs the remaining work, then removes this thread's scheduler.
@@ -31,7 +31,7 @@ module Gyre
     def self.leave
       Fiber.set_scheduler(nil)
     ensure
-      Fiber.set_scheduler(nil) if Fiber.scheduler # after an exception there, Ruby 3.1 has kept the closed one
+      Fiber.set_scheduler(nil) if Fiber.scheduler # Ruby 3.1 keeps it after an exception
     end
 
     # Returns this machine's backends.
@@ -45,7 +45,7 @@ module Gyre
       $stderr.write("gyre: unhandled in #{fiber.inspect}: #{error.full_message(highlight: false).chomp}\n")
     end
 
-    # Reports a text unless it was the last one.
+    # Reports a text unless the last report had the same text.
     # @param text [String]
     # @api private
     def report_once(text)
@@ -62,18 +62,18 @@ module Gyre
     # @api private
     def runs = @runs ||= []
 
-    # Thread#raise is about to send this exception (scheduler/fiber_raise.rb). Any thread may call
-    # it.
+    # Called when Thread#raise is about to send an exception (scheduler/fiber_raise.rb). Any thread
+    # may call it.
     # @param error [Exception]
     # @api private
     def note_for_thread(error) = (@for_thread ||= ObjectSpace::WeakMap.new)[error] = true
 
     # @param error [Exception]
-    # @return [Boolean, nil] whether it is for Gyre.run's caller
+    # @return [Boolean, nil] whether Gyre.run raises it to its caller
     # @api private
     def for_thread?(error) = @for_thread&.key?(error)
 
-    # An exception has ended a fiber without a task.
+    # Called when an exception has ended a fiber that runs no task.
     # @param error [Exception]
     # @param fiber [Fiber]
     # @api private
@@ -88,14 +88,15 @@ module Gyre
       self.suspicious = !watchdog.nil?
     end
 
-    # For idle engines, see {Inspection::Deadlock.refuse}.
+    # Called by the engines, see {Inspection::Deadlock.refuse}.
     # @api private
     def refuse_deadlock(certain) = Inspection::Deadlock.refuse(self, certain)
 
-    # Returns a cancellation that a timeout's error must not replace, for timeout_after. A stop may
-    # unwind the block and wait in an `ensure` at the timeout: Ruby then raises the error with the
-    # stop as cause, and a program that rescues it would continue unstopped. Ignores cancellations
-    # from before the block, as cleaning up may have its own limit.
+    # Returns the cancellation that a timeout's error must not replace. Called by timeout_after. A
+    # stop may unwind the block and wait in an `ensure` when the time ends. Ruby then raises the
+    # timeout's error with the stop as its cause, and a program that rescues the error would
+    # continue unstopped. Ignores cancellations from before the block, as cleaning up may have its
+    # own time limit.
     # @param error [Exception] the timeout's
     # @param before [Exception, nil] propagating when the block began
     # @return [Stop, Task::Expired, nil] replaced in the block
@@ -115,11 +116,12 @@ module Gyre
     # @return [String]
     def inspect = "#<#{self.class} #{closed? ? "closed" : backend}>"
 
-    # True if the thread is killed or a signal's exception propagates: then nothing is awaited.
+    # True if the thread is killed or a signal's exception propagates. The scheduler then waits for
+    # no fiber.
     # @return [Boolean]
     def leaving? = Thread.current.status == "aborting" || $!.is_a?(SignalException)
 
-    # Resolves a host name (Fiber::Scheduler#address_resolve) by {HostNames}, else in a thread.
+    # Resolves a host name (Fiber::Scheduler#address_resolve) by {HostNames}, otherwise in a thread.
     # @param hostname [String] ignores a scope, "fe80::1%eth0"
     # @return [Array<String>, nil] addresses, or nil
     def address_resolve(hostname)
@@ -134,8 +136,9 @@ module Gyre
       end
     end
 
-    # Quick calls, which Ruby also passes here from 3.4 on: each close, open, stat, directory entry.
-    # A thread would cost 30 µs. The exceptions copy files, or may ask a server for a home folder.
+    # Matches quick calls, which Ruby also passes here from 3.4 on: each close, open, stat and read
+    # of a directory entry. A thread would cost 30 µs. The excluded methods copy files, or may ask a
+    # server for a home folder.
     QUICK_WORK = /\A(?!IO\.copy_stream|File\.expand_path|Dir\.home)(?:IO|File|FileTest|Dir|Kernel)(?:::\w+)*[.#]/.freeze
     # Methods whose frames may stand between the hook and its caller.
     OVERRIDE = %w[blocking_operation_wait bind_call].freeze
@@ -151,7 +154,7 @@ module Gyre
       Offload.call(abandon: false) { work.call }
     end
 
-    # For the engines' process_wait.
+    # Called by the engines' process_wait.
     # @return [Process::Status]
     def process_wait_in_thread(pid, flags)
       return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?

@@ -6,7 +6,7 @@ require_relative "wakeup_pipe"
 
 module Gyre
   class Loop
-    # Each wait takes time for each watched descriptor, as select(2) passes all of them.
+    # Each wait takes time for each watched descriptor, as select(2) checks all of them.
     class Select
       NAME = "select"
 

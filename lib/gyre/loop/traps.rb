@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Shares each signal's only handler among Gyre's listeners. Called by Loop#watch_signal,
-# Gyre.signals and Gyre::Signals.handle. Restores the program's handler after the last listener.
-# Takes no lock in a trap.
+# A process has one handler for each signal; shares it among Gyre's listeners. Called by
+# Loop#watch_signal, Gyre.signals and Gyre::Signals.handle. Restores the program's handler after the
+# last listener. Takes no lock in a trap.
 
 module Gyre
   class Loop

@@ -1,26 +1,27 @@
 # frozen_string_literal: true
 
-# Runs tasks of the gem Async on a Gyre::Scheduler. `Async { }`, `Sync { }` and gems on top
-# (async-http, io-endpoint) take the thread's scheduler for Async's: as parent of the first task,
-# and to enter, suspend and interrupt fibers. Requires nothing of Async.
+# Runs tasks of the gem Async on a Gyre::Scheduler. `Async { }`, `Sync { }` and gems built on Async
+# (async-http, io-endpoint) treat the thread's scheduler like Async's: they make it the parent of
+# the first task, and enter, suspend and interrupt fibers by it. Requires nothing of Async.
 
 module Gyre
   class Scheduler
-    # Methods of Async's scheduler for its tasks.
+    # The methods of Async's scheduler that Async's tasks call.
     class AsyncGuests
-      # A timer of `with_timeout`, set once.
+      # The timer that `with_timeout` yields; its time cannot be moved.
       Timeout = Struct.new(:time) do
         def now = Clock.now
 
         def duration = time - now
       end
 
-      # Extends a scheduler with such tasks.
+      # Extends a scheduler that has Async tasks.
       module Host
         # Fiber.schedule in an Async task makes an Async task.
         def fiber(*arguments, **options, &block) = options.empty? && ::Async::Task.current? ? async(*arguments, &block).fiber : super
 
-        # Raises in the first argument's fiber, at its wait; the rest are Kernel#raise's.
+        # Raises an exception at the wait of the fiber, which is the first argument. The other
+        # arguments are those of Kernel#raise.
         def raise(*arguments, **options)
           fiber, *exception = arguments
           return super unless fiber.is_a?(Fiber)
@@ -42,15 +43,15 @@ module Gyre
         @scheduler = scheduler
       end
 
-      # Called for a task without a parent.
+      # Called for an Async task that has no parent.
       def add_child(child) = async_root.__send__(:add_child, child)
 
       def async(*arguments, **options, &block)
         ::Async::Task.new(::Async::Task.current? || async_root, **options, &block).tap { |task| task.run(*arguments) }
       end
 
-      # Enters a fiber until that waits. A new task runs in a pooled fiber; in a Gyre::Task it is a
-      # child and ends with it.
+      # Enters a fiber; returns when the fiber waits. A new Async task runs in a pooled fiber. A
+      # task started in a Gyre::Task becomes its child and ends with it.
       def resume(fiber, *arguments)
         return resume_new(fiber, arguments) if fiber.backtrace.empty?
 
@@ -61,7 +62,7 @@ module Gyre
       # Suspends the fiber until {#resume} or {#push}.
       def transfer = @scheduler.block(:async, nil)
 
-      # Enters a fiber soon, or calls another object's `transfer`.
+      # Enters a fiber soon. Calls `transfer` of any other object soon.
       def push(one)
         return @scheduler.unblock(:async, one) if one.is_a?(Fiber)
 
@@ -81,7 +82,8 @@ module Gyre
 
       private
 
-      # Async moves a transient task to its grandparent, so it ends only with the run.
+      # A transient task becomes a child of the root and ends with the run, as Async moves such a
+      # task to its grandparent.
       def resume_new(fiber, arguments)
         guest = fiber.async_task if fiber.respond_to?(:async_task)
         transient = guest&.transient? || false

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# ConditionVariable#wait in a scheduler's fiber. Passes the signal on if an exception (a stop, a
-# timeout) hits the signalled fiber, even while it takes the mutex again: Ruby has removed it from
-# the waiters, so the signal would be lost.
+# ConditionVariable#wait in a scheduler's fiber. Passes the signal to another waiter if an exception
+# (a stop, a timeout) reaches the signalled fiber, even while the fiber takes the mutex again. Ruby
+# has removed the fiber from the waiters, so the signal would be lost.
 
 module Gyre
   class Scheduler
@@ -26,14 +26,15 @@ module Gyre
 
     Thread::ConditionVariable.prepend(ConditionWait)
 
-    # Mutex#sleep in a scheduler's fiber, and thus ConditionVariable#wait. On Ruby 3.1 a stopped or
-    # late fiber continues without the mutex, and `synchronize` raises ThreadError; later Rubies
-    # take it again unless a second exception follows, such as a timeout after a stop. Always takes
-    # it here. condition_wait.rb does the same, as Ruby 4.0 calls no method of a plain Mutex there.
+    # Mutex#sleep in a scheduler's fiber: always takes the mutex again. On Ruby 3.1 a stopped or
+    # late fiber continues without the mutex, and `synchronize` raises ThreadError. Later Rubies
+    # take the mutex again unless a second exception follows, such as a timeout after a stop.
+    # ConditionWait calls {owning} itself, as Ruby 4.0 calls no method of a plain Mutex in
+    # ConditionVariable#wait.
     module MutexSleep
       def sleep(*) = MutexSleep.owning(self) { super }
 
-      # The block releases the mutex for a sleep; afterwards it is held again.
+      # Takes the mutex again after the block, which releases it for a sleep.
       def self.owning(mutex)
         before = $!
         yield
@@ -43,8 +44,8 @@ module Gyre
         raise stop if stop
       end
 
-      # Returns the stop (`before`) replaced by a timeout: a program that rescues the timeout must
-      # not continue.
+      # Returns the stop that a timeout has replaced, as a program that rescues the timeout must not
+      # continue. Ignores a stop from before the block (`before`).
       def self.overtaken(error, before)
         until error.nil? || error.equal?(before)
           return error if error.is_a?(Stop)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Lets Fiber#raise and Fiber#kill reach a fiber that waits in Gyre's scheduler: Ruby would transfer
-# there, and the caller would never run again. Raises at the fiber's wait, like
+# Lets Fiber#raise and Fiber#kill reach a fiber that waits in Gyre's scheduler. Ruby would transfer
+# to the fiber, and the caller would never run again. This module raises at the fiber's wait, by
 # Scheduler#fiber_interrupt, and the caller continues. Leaves other fibers to Ruby.
 
 module Gyre
@@ -29,8 +29,8 @@ module Gyre
         end
       end
 
-      # Fiber#kill for the engines. If the fiber has resumed a waiting fiber, raises a Stop there,
-      # then ends this one.
+      # Performs a Fiber#kill for the engines, in the waiting fiber. If `fiber` has resumed the
+      # waiting fiber, raises a Stop in the waiting fiber, and `fiber` ends afterwards.
       def self.end_here(fiber)
         begin
           RUBYS_KILL.bind_call(fiber)
@@ -40,8 +40,9 @@ module Gyre
         Kernel.raise Stop, "a fiber that resumes this one was killed"
       end
 
-      # Returns the exception of Kernel#raise, with the wait's backtrace unless given. From Ruby 4.0
-      # on it gets as cause the error that the caller is handling, unless it caused that error.
+      # Returns the exception that Kernel#raise would raise. It gets the wait's backtrace unless a
+      # backtrace is given. From Ruby 4.0 on its cause is the error that the caller is handling,
+      # unless the exception caused that error.
       def self.exception(*arguments, **options)
         given = options.slice(:cause)
         error = build(*arguments, **options.except(:cause))
@@ -62,7 +63,8 @@ module Gyre
         exception
       end
 
-      # Only a raise sets a cause. Without `cause` in `given`, Ruby chooses.
+      # Raises the exception, as only a raise sets a cause. Ruby chooses the cause if `given` has
+      # none.
       def self.with_cause(error, given)
         backtrace = error.backtrace
         Kernel.raise(error, **given)
@@ -75,9 +77,9 @@ module Gyre
 
     Fiber.prepend(FiberRaise)
 
-    # Thread#raise into a thread in Gyre.run, as by Timeout around it. Ruby raises in the fiber that
-    # runs, which may rescue the exception; otherwise Gyre.run raises it. The scheduler records such
-    # exceptions before they are sent.
+    # Thread#raise into a thread that runs Gyre.run, as a Timeout around Gyre.run does. Ruby raises
+    # the exception in the running fiber. If the fiber does not rescue it, Gyre.run raises it. The
+    # scheduler records such exceptions before they are sent.
     module ThreadRaise
       def raise(*arguments, **options)
         scheduler = thread_variable_get(:gyre_scheduler)

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Keeps a forked child off its parent's loop, by hooks into Process._fork (fork, IO.popen("-")) and
-# Process.daemon, on either engine. Ruby 4.0 removes the scheduler in the child and makes the
-# forking fiber blocking; inside Gyre.run it is set again.
+# Gives a forked child its own loop on either engine, by wrapping Process._fork (fork,
+# IO.popen("-")) and Process.daemon. Ruby 4.0 removes the scheduler in the child and makes the
+# forking fiber blocking; inside Gyre.run the scheduler is set again.
 
 module Gyre
   class Scheduler

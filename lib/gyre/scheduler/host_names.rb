@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# The slot for a resolver of host names, asked before the system by the scheduler and Gyre.connect.
-# `require "gyre/dns"` fills it.
+# Keeps the resolver of host names. The scheduler and Gyre.connect ask it before they ask the
+# system. `require "gyre/dns"` sets it.
 
 module Gyre
   module HostNames
     class << self
-      # Returns addresses, [] for an unknown name; nil: ask getaddrinfo.
+      # Returns addresses, [] for an unknown name, or nil if the caller should ask getaddrinfo.
       def resolve(name) = resolver&.call(name)
 
-      # One per Ractor, as resolvers cannot be shared.
+      # Each Ractor has its own resolver, as resolvers cannot be shared.
       if defined?(Ractor)
         def resolver = Ractor.current[:gyre_host_names]
 

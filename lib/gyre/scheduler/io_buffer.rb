@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Makes the process's first IO::Buffer without warnings: Ruby passes buffers to hooked reads and
-# writes, and warns that the class is experimental. For the scheduler and Async's selector.
+# Makes the process's first IO::Buffer while warnings are off, as Ruby warns that the class is
+# experimental. Ruby passes such buffers to the hooks for reads and writes. Required by the
+# scheduler and Async's selector.
 if defined?(IO::Buffer)
   experimental = Warning[:experimental]
   begin

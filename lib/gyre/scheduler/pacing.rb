@@ -1,13 +1,15 @@
 # frozen_string_literal: true
 
-# Calls Scheduler#pace before socket calls that ask no scheduler while they succeed: under a flood,
-# an accepting or receiving fiber would never let others run. Hooks pace reads and writes.
+# Calls Scheduler#pace before socket calls that do not reach the scheduler while they succeed. Under
+# a flood, an accepting or receiving fiber would otherwise never let others run. The hooks pace
+# reads and writes.
 
 require "socket"
 
 module Gyre
   class Scheduler
-    # Prepended to sockets' classes. Written out, as Ractors call no methods defined by blocks.
+    # Prepended to the socket classes. Each method is written out, as Ractors call no methods
+    # defined by blocks.
     module Pacing
       # Yields if due.
       def self.pace
@@ -43,10 +45,10 @@ module Gyre
       [IPSocket, Socket, *(UNIXSocket if defined?(UNIXSocket))].each { |sockets| sockets.prepend(ReceiveFrom) }
     end
 
-    # TCPSocket.new with a host name in a fiber of a Gyre::Scheduler, for Net::HTTP and most
-    # clients. Since Ruby 3.4 it tries IPv4 and IPv6 at once (RFC 8305), in C that stops all fibers
-    # during resolution. Tries addresses one by one here, like Ruby up to 3.3, by hooks; leaves
-    # calls with fast_fallback alone.
+    # TCPSocket.new with a host name in a fiber of a Gyre::Scheduler, as Net::HTTP and most clients
+    # call it. Since Ruby 3.4 it tries IPv4 and IPv6 at once (RFC 8305), and its C code stops all
+    # fibers during resolution. This module tries the addresses one after another by hooks, like
+    # Ruby up to 3.3. Does not change calls that pass fast_fallback.
     module TCPSocketInFiber
       def initialize(*arguments, **options)
         options[:fast_fallback] = false if !options.key?(:fast_fallback) && Fiber.current_scheduler.is_a?(Scheduler)

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# A fiber for jobs: of the native engine's pool for one after another, of the portable engine for
-# one. A fiber kept by the program
-# (Fiber.current) refuses to be entered after its job: its caller would never run again. Engines
-# enter by Fiber's own transfer.
+# A fiber for jobs: runs one job after another in the native engine's pool, a single job in the
+# portable engine. Once its job is over, the fiber refuses to be entered by a program that has kept
+# it (Fiber.current), as the caller would never run again. The engines enter by Fiber's own
+# transfer.
 
 module Gyre
   class Scheduler
@@ -14,7 +14,7 @@ module Gyre
 
       def raise(...) = idle? ? refuse("dead fiber called") : super(...)
 
-      # Since Ruby 3.3. Ignores an ended fiber.
+      # Exists since Ruby 3.3. Does nothing once the job is over.
       def kill = idle? ? self : super if Fiber.method_defined?(:kill)
 
       private
