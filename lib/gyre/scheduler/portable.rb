@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Scheduler::Portable: fiber scheduler hooks in plain Ruby over IO.select, without a compiler
-# or with GYRE_BACKEND=select. portable/fibers.rb moves fibers, loop/portable.rb asks the kernel.
-# Behaves like the native twins in ext/gyre/fiber.
+# Gyre::Scheduler::Portable: fiber scheduler hooks in plain Ruby over IO.select. Used if the C
+# extension is missing or GYRE_BACKEND is select. portable/fibers.rb switches fibers,
+# loop/portable.rb asks the kernel. Behaves like the native twins in ext/gyre/fiber.
 require "fcntl"
 require "forwardable"
 require_relative "../loop/overrides"
@@ -12,24 +12,26 @@ require_relative "portable/fibers"
 
 module Gyre
   class Scheduler
-    # Extends schedulers on the backend select.
+    # Extends schedulers whose backend is select.
     module Portable
       extend Forwardable
 
-      # Times that remaining fibers are stopped at the end, with this many seconds each.
+      # Maximum rounds of stopping the remaining fibers at the end, and maximum seconds of each
+      # round.
       UNWIND_ROUNDS = 3
       UNWIND_TIMEOUT_S = 1
-      # Without the hooks io_read and io_write Ruby calls io_wait when it would block; then a read
-      # from a blocking descriptor (an inherited stdin) stops the loop, and before 4.0 a close by
-      # another fiber raises there, or crashes. 3.2.5 had a broken interface.
+      # If the hooks io_read and io_write are missing, Ruby calls io_wait when a call would block.
+      # Then a read from a blocking descriptor (an inherited stdin) stops the loop, and before Ruby
+      # 4.0 a close by another fiber raises in the read or crashes. Ruby 3.2.5 has a broken
+      # interface.
       READS = RUBY_ENGINE == "ruby" && RUBY_VERSION != "3.2.5"
-      # Before 3.3.1 io_write's buffer could lose its lock (bug 19640).
+      # Before Ruby 3.3.1 the buffer of io_write can lose its lock (bug 19640).
       WRITES = READS && (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3, 1]) >= 0
-      # Ruby 4.1 passes an offset and a maximum, earlier versions a minimum and an offset. Untested
-      # on 4.1.
+      # Ruby 4.1 passes an offset and a maximum to io_read and io_write, earlier versions a minimum
+      # and an offset. Untested on 4.1.
       BOUNDED = IO.const_defined?(:Buffer) && IO::Buffer.const_defined?(:VERSION) && IO::Buffer::VERSION >= 3
       AGAIN = -Errno::EAGAIN::Errno
-      # A ready pipe takes these bytes without waiting: POSIX's minimum of PIPE_BUF.
+      # Bytes that a ready pipe takes without waiting: POSIX's minimum of PIPE_BUF.
       PIPE_BYTES = 512
 
       def self.open(scheduler)
@@ -39,7 +41,7 @@ module Gyre
 
       def event_loop = @loop
 
-      # Runs callable.call(*arguments), or the block, in a fiber up to its first wait.
+      # Runs callable.call(*arguments), or the block, in a fiber; returns at the fiber's first wait.
       def spawn(callable = nil, *arguments, &block)
         open!
         @fibers.spawn(callable || block || raise(ArgumentError, "spawn what? neither callable nor block given"), arguments, {})
@@ -62,14 +64,14 @@ module Gyre
         waiter.strand.take_early(blocker) || park(waiter, timeout)
       end
 
-      # Makes a blocked fiber ready (Fiber::Scheduler#unblock). Before the fiber parks: its next
-      # block returns at once. Any thread may call it.
+      # Makes a blocked fiber ready (Fiber::Scheduler#unblock). If the fiber has not parked yet, its
+      # next block returns at once. Any thread may call it.
       def unblock(blocker, fiber)
         @fibers.inbox.unblock(fiber, blocker) unless @closed
       end
 
-      # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). 0 seconds: all ready fibers run
-      # first.
+      # Called by Kernel#sleep and Mutex#sleep (Fiber::Scheduler#kernel_sleep). For 0 seconds, lets
+      # all ready fibers run first.
       def kernel_sleep(duration = nil)
         if duration && seconds(duration).zero?
           @fibers.requeue
@@ -148,7 +150,7 @@ module Gyre
         end
       end
 
-      # Methods of the native engine that are missing here; Ruby itself replaces hooks.
+      # Undefines methods that only the native engine has; Ruby works without those that are hooks.
       (%i[io_read io_write io_pread io_pwrite io_close simulate virtual_now outside] - instance_methods).each do |hook|
         define_method(hook) { nil }
         undef_method(hook)
@@ -156,14 +158,14 @@ module Gyre
 
       def process_wait(pid, flags) = process_wait_in_thread(pid, flags)
 
-      # Drives the loop until nothing is left.
+      # Drives the loop until no other fiber waits or is ready.
       def run
         open!
         @fibers.drive { |drive| @fibers.none_but?(drive) }
         self
       end
 
-      # Drives the loop until the block is true; calls it at least once a turn.
+      # Drives the loop until the block returns true. Calls the block at least once a turn.
       def run_until
         open!
         @fibers.drive { yield }
@@ -178,13 +180,13 @@ module Gyre
         nil
       end
 
-      # Runs the rest and closes the loop, at the thread's end or before another scheduler
-      # (Fiber::Scheduler#scheduler_close).
+      # Runs the remaining fibers and closes the loop. Called at the thread's end or before another
+      # scheduler is set (Fiber::Scheduler#scheduler_close).
       def scheduler_close
         return if @closed
 
         @fibers.check_thread
-        # In another fiber, as a rescue here would clear the exception that ends the thread.
+        # Runs in another fiber, as a rescue here would clear the exception that ends the thread.
         waits = !leaving?
         Fiber.new(blocking: true) { run_and_close(waits) }.resume
       end
@@ -194,10 +196,10 @@ module Gyre
 
       def backend = Loop::Select::NAME
 
-      # For print_hierarchy, watchdog, deadlocks, and scheduler/pacing.rb.
+      # Called by print_hierarchy, watchdog, the search for deadlocks and scheduler/pacing.rb.
       def_delegators :@fibers, :stats, :list_waits, :waiting_in, :working?, :ask, :pulse, :suspicious=, :pace
 
-      # In a forked child only the forking fiber continues, on a new loop.
+      # Called in a forked child: only the forking fiber continues, on a new loop.
       def process_fork
         return if @closed
 
@@ -206,8 +208,8 @@ module Gyre
         @fibers.forget
       end
 
-      # For Process.daemon: IO.select keeps nothing in the kernel, but Ruby takes the forking fiber
-      # for the thread's root.
+      # Called in a daemon. Notes that Ruby takes the forking fiber for the thread's root. The loop
+      # stays, as IO.select keeps nothing in the kernel.
       def process_move = Thread.current.thread_variable_set(:gyre_forked, true)
 
       private
@@ -225,7 +227,7 @@ module Gyre
         timer&.cancel
       end
 
-      # With `waits`, the remaining fibers run to their end.
+      # `waits`: whether the remaining fibers run to their end.
       def run_and_close(waits)
         run if waits
       ensure
@@ -278,7 +280,7 @@ module Gyre
         raise "the scheduler is closed" if @closed
       end
 
-      # Returns the buffer, the minimum and its offset.
+      # Returns the buffer, the minimum length and the offset.
       def least(buffer, first, second = 0) = BOUNDED ? [buffer.slice(first, second), 0, 0] : [buffer, first, second]
 
       def transfer_bytes(io, events, length, offset)
@@ -298,20 +300,20 @@ module Gyre
         end
       end
 
-      # True if a method with this suffix called the hook, perhaps through a subclass's overrides. A
-      # call with a timeout of zero must not wait.
+      # True if a method whose name has this suffix called the hook, perhaps through a subclass's
+      # overrides. Finds `_nonblock` methods, which must not wait.
       def called_by?(suffix)
         caller_locations(2, 8).find { |place| !%w[io_read io_write bind_call].include?(place.base_label) }&.label.to_s.end_with?(suffix)
       end
 
-      # A descriptor in blocking mode must be ready before use.
+      # A descriptor in blocking mode must be ready before it is used.
       def wait_unless_ready(io, events)
         ios = [io]
         ready = Loop::Select.blocking { events == IO::READABLE ? IO.select(ios, nil, nil, 0) : IO.select(nil, ios, nil, 0) }
         io_wait(io, events, nil) unless ready
       end
 
-      # A ready blocking pipe takes PIPE_BYTES at once, but may wait with more.
+      # Writes at most PIPE_BYTES to a ready descriptor in blocking mode, as more could wait.
       def write_once(io, buffer, offset, waits)
         bounded = waits && buffer.size - offset > PIPE_BYTES && !io.stat.file?
         part = bounded ? buffer.slice(offset, PIPE_BYTES) : buffer

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Opens paths that wait for another program in a thread, in a fiber of a Gyre::Scheduler: a FIFO, a
-# serial line. Checks the path first: Ruby before 3.4 has no hook, and later hooks get no path. A
-# cancelled wait ends the thread, which might still meet the other end. Other paths are opened at
-# once.
+# In fibers of a Gyre::Scheduler, opens a path in a thread if the open may wait for another program
+# (a FIFO, a serial line). Opens other paths directly. Checks the path first, as Ruby before 3.4 has
+# no hook, and later hooks get no path. A cancelled wait ends the thread, which might otherwise
+# still open the path.
 
 require_relative "../loop/select"
 require_relative "../offload"
@@ -22,8 +22,8 @@ module Gyre
         def reopen(path, *arguments, **options) = WaitingPath.waits?(path) ? Offload.call(abandon: :seen) { super } : super
       end
 
-      # Prepended to IO's singleton class. Written out, as Ractors call no methods defined by
-      # blocks.
+      # Prepended to IO's singleton class. Methods are defined by a text, as Ractors call no methods
+      # defined by blocks.
       module Names
         %i[sysopen read binread readlines write binwrite].each do |name|
           class_eval <<~RUBY, __FILE__, __LINE__ + 1
@@ -42,14 +42,15 @@ module Gyre
         end
       end
 
-      # In Object, before Kernel, whose own methods gems alias.
+      # Included into Object, which Ruby searches before Kernel. Kernel's own method stays, as gems
+      # alias it.
       module Open
         private
 
         def open(path, ...) = WaitingPath.waits?(path) ? File.open(path, ...) : super
       end
 
-      # True if the fiber's scheduler handles it.
+      # True if opening the path may wait and the fiber has a Gyre::Scheduler.
       def self.waits?(path)
         return false unless Fiber.current_scheduler.is_a?(Scheduler)
 
@@ -69,18 +70,18 @@ module Gyre
       Object.include(Open)
     end
 
-    # IO#pwrite in a scheduler's fiber, written in a blocking fiber: Ruby 3.3 and 3.4 look for the
-    # hook io_pwrite without the GVL and make an object, during which another thread's garbage
-    # collection crashes the process.
+    # IO#pwrite in a scheduler's fiber: writes in a blocking fiber. Otherwise Ruby 3.3 and 3.4 look
+    # for the hook io_pwrite without the GVL and make an object there. A garbage collection by
+    # another thread at that moment crashes the process.
     module PositionedWrite
       def pwrite(*) = Fiber.current.blocking? ? super : Fiber.blocking { super }
     end
 
     IO.prepend(PositionedWrite) if RUBY_VERSION.start_with?("3.3.", "3.4.")
 
-    # File#flock in a fiber of a Gyre::Scheduler: Ruby has no hook, and waiting for another fiber's
-    # lock would stop the thread. Tries first, then waits in a thread. An abandoned wait (a timeout,
-    # a stop) never takes the lock later.
+    # File#flock in a fiber of a Gyre::Scheduler. Ruby has no hook for it, and waiting for another
+    # fiber's lock would stop the thread. Tries first, then waits in a thread. An abandoned wait (a
+    # timeout, a stop) never takes the lock later.
     module FileLock
       def flock(operation)
         waits = operation.is_a?(Integer) && (operation & (File::LOCK_NB | File::LOCK_UN)).zero?
@@ -91,8 +92,8 @@ module Gyre
 
       private
 
-      # Unlocks a lock taken during a cancellation. flock(2) has dropped an earlier lock before
-      # waiting.
+      # If the wait is cancelled, releases a lock that the thread has just taken. No earlier lock is
+      # lost by that, as flock(2) drops it before it waits.
       def lock_in_thread(operation)
         locked = false
         result = Offload.call(abandon: :seen) { flock(operation) }
@@ -105,11 +106,11 @@ module Gyre
 
     File.prepend(FileLock)
 
-    # IO#fcntl with F_SETLKW in a fiber of a Gyre::Scheduler: a lock on a part of a file, without a
-    # hook. Tries again and again, with pauses; an abandoned wait in a thread might still take the
-    # lock. Notices no deadlock of two processes.
+    # IO#fcntl with F_SETLKW in a fiber of a Gyre::Scheduler: locks a part of a file, for which Ruby
+    # has no hook. Tries repeatedly, with pauses, as an abandoned wait in a thread might still take
+    # the lock. Does not notice a deadlock of two processes.
     module RecordLock
-      # Commands that do not wait. 38 and 37: Linux' F_OFD_SETLKW and F_OFD_SETLK.
+      # Commands that wait => those that do not. 38 and 37 are Linux's F_OFD_SETLKW and F_OFD_SETLK.
       AT_ONCE = { Fcntl::F_SETLKW => Fcntl::F_SETLK }.merge(RUBY_PLATFORM.include?("linux") ? { 38 => 37 } : {}).freeze
       PAUSE_S = 0.001
       PAUSE_S_LIMIT = 0.05
@@ -132,8 +133,9 @@ module Gyre
     IO.prepend(RecordLock)
 
     # IO.copy_stream in a fiber of a Gyre::Scheduler. From Ruby 3.4 on it copies between IOs in C,
-    # as blocking work that no thread could stop. Wraps the end that may wait in an object with one
-    # method, so that Ruby reads and writes like a program. Copies regular files in a thread.
+    # as blocking work that cannot be stopped. Wraps the IO that may wait in an object with one
+    # method, so that Ruby calls this method as a program would. Regular files are copied in a
+    # thread.
     module CopyStream
       Sink = Struct.new(:io) { def write(bytes) = io.write(bytes) }
 

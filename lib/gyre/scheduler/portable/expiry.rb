@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The end of a timeout_after, called by its timer. Made by Scheduler::Portable.
+# Ends a timeout_after when its timer fires. Made by Scheduler::Portable.
 
 module Gyre
   class Scheduler
@@ -14,8 +14,8 @@ module Gyre
           @exception = exception
         end
 
-        # Called by the timer, and again after an exception for the thread. The block may end while
-        # the exception's constructor waits.
+        # Called by the timer, and again if an exception for the thread has interrupted it. The
+        # block may end while the exception's constructor waits.
         def call
           return if @sent || @making
 
@@ -26,7 +26,7 @@ module Gyre
           end
         end
 
-        # Raises nothing after the block's end.
+        # Called at the block's end: the exception is no longer raised.
         def withdraw
           @withdrawn = true
           Strand.of(@fiber).withdraw(@error) if @error
@@ -34,7 +34,7 @@ module Gyre
 
         private
 
-        # An exception of the constructor takes the error's place.
+        # Returns the exception that the constructor raised, if it raised one.
         def make_error
           @making = true
           FiberRaise.exception(*@exception)

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Moves the portable engine's fibers: park, wake, ready queue, turns. Called by
-# Scheduler::Portable's hooks; the twin of fibers.c, but each job has its own fiber, and control
-# passes by the driver.
+# Switches the portable engine's fibers: parks and wakes them, keeps the ready queue, runs turns.
+# Called by Scheduler::Portable's hooks. Twin of fibers.c, except that each job has its own fiber
+# and that control passes through the driver.
 #
-# Fibers move by transfer only. Interrupts (Interrupt, Thread#raise) come at a method's return or
-# a jump, so steps that belong together (taking a fiber off the queue and entering it) use
-# neither.
+# Fibers are entered by transfer only. Exceptions for the thread (Interrupt, Thread#raise) come when
+# a method returns or code jumps. Between steps that belong together (taking a fiber off the queue
+# and entering it) there is neither.
 
 require_relative "inbox"
 require_relative "job"
@@ -16,25 +16,26 @@ module Gyre
   class Scheduler
     module Portable
       class Fibers
-        # Fibers run between two calls of the kernel.
+        # Maximum fibers entered between two calls of the kernel.
         BUDGET = 256
-        # Seconds that a fiber may run without a wait; calls between two clock reads.
+        # Seconds after which a fiber without waits lets others run, and calls between two clock
+        # reads.
         SLICE_S = 0.004
         CLOCK_INTERVAL = 4
-        # Jobs between two collections of stacks.
+        # Jobs begun between two garbage collections that free stacks.
         JOBS_KEPT = 4096
         # Before 4.0 Ruby keeps the stack of an ended fiber that was entered by transfer.
         STACKS_STAY = RUBY_VERSION < "4.0"
-        # Idle time before the search for deadlocks.
+        # Idle seconds before the search for deadlocks.
         SWEEP_S = 0.1
 
-        # A fiber that drives the loop until its condition is true; `base`: the strand at the
-        # bottom of its chain of resumed fibers; `parked`: drives for its own wait, without
-        # another driver. The newest drives.
+        # A fiber that drives the loop until its condition is true. `base`: the strand at the bottom
+        # of its chain of resumed fibers. `parked`: true if it drives for its own wait, as there was
+        # no driver. Of several drivers the newest drives.
         Drive = Struct.new(:fiber, :base, :parked, :condition) do
           def done? = condition.call(self)
 
-          # Leaves exceptions of the condition to the driver.
+          # True also if the condition raises: its driver then raises the exception.
           def fulfilled?
             done?
           rescue StandardError
@@ -53,11 +54,11 @@ module Gyre
           @jobs = {}.compare_by_identity # fiber => true
           @unwaited = @begun = 0
           forget
-          @thread = nil # of the first wait
+          @thread = nil # set at the first wait
         end
 
-        # Begins the fiber's wait; timers and watches may keep it until {#park}. `blocks`:
-        # {#unblock} ends it; print_hierarchy shows `blocker`.
+        # Makes a waiter for the calling fiber, to be given to timers and watches before {#park}.
+        # `blocks`: whether an unblock ends the wait. `blocker`: shown by print_hierarchy.
         def waiter(blocks: false, blocker: nil)
           fiber = Fiber.current
           strand = Strand.of(fiber)
@@ -65,8 +66,8 @@ module Gyre
           Waiter.new(self, fiber, strand, @base || strand, blocks, blocker)
         end
 
-        # Leaves the fiber until its waiter is woken. Returns the wake-up's value, or raises its
-        # error.
+        # Suspends the calling fiber until its waiter is woken. Returns the wake-up's value, or
+        # raises its error.
         def park(waiter)
           begin
             waiter.base.waiter = waiter.strand.waiter = waiter
@@ -88,7 +89,7 @@ module Gyre
           waiter.value
         end
 
-        # Makes a parked fiber ready; ignores others.
+        # Makes a fiber ready if it is parked.
         def wake(waiter, value)
           return unless waiter.state == :parked
 
@@ -105,41 +106,41 @@ module Gyre
           park(waiter)
         end
 
-        # Also asks the kernel before this fiber continues.
+        # Runs all other ready fibers and asks the kernel before this fiber continues.
         def end_turn
           @budget = 0
           requeue
         end
 
-        # The same once the slice is over.
         def pace
           end_turn if slice_over?
         end
 
-        # True once a fiber without waits has run long enough.
+        # True if fibers have run for longer than SLICE_S since the last call of the kernel.
         def slice_over?
           @unwaited += 1
           (@unwaited % CLOCK_INTERVAL).zero? && @loop.since_poll_s > SLICE_S
         end
 
-        # Called before ConditionVariable#wait or IO#close: records a possible signal of `source`,
-        # a Mutex or IO.
+        # Called before ConditionVariable#wait or IO#close: begins to record whether a signal of
+        # `source`, a Mutex or IO, comes.
         def expect_signal(source)
           strand = Strand.of(Fiber.current)
           strand.source = source
           strand.signalled = false
         end
 
-        # Ends the record. True if a signal may have come.
+        # Ends the recording. True if a signal may have come.
         def signalled?
           strand = Strand.of(Fiber.current)
           strand.signalled.tap { strand.source = strand.signalled = nil }
         end
 
         # Runs callable.call(*arguments) in a new fiber, with `options` of Fiber.new, up to its
-        # first wait. The caller waits at the queue's head. No exception is raised in this wait,
-        # as the job has begun. Before Ruby 4.0, and in a forked child, only the collector frees
-        # the stacks of ended jobs. Runs it now and then, as the kernel allows vm.max_map_count.
+        # first wait. The caller waits at the queue's head. No exception is raised in this wait, as
+        # the job has begun. Before Ruby 4.0, and in a forked child, only a garbage collection frees
+        # the stacks of ended jobs. Therefore collects now and then, as the kernel limits a
+        # process's stacks (vm.max_map_count).
         def spawn(callable, arguments, options)
           collect if ((@begun += 1) % JOBS_KEPT).zero? && (STACKS_STAY || forked?)
           waiter = self.waiter
@@ -166,14 +167,16 @@ module Gyre
 
         def finished(fiber) = @jobs.delete(fiber)
 
-        # In a forked child leaves an ended job's fiber to the collector: Ruby would continue in
-        # the forking fiber, which it takes for the thread's root and which may have ended.
+        # Called at a job's end. In a forked child leaves the fiber unfinished for the collector: if
+        # the fiber ended, Ruby would continue in the forking fiber, which it takes for the thread's
+        # root and which may have ended.
         def pass_on
           @transfer.bind_call(@drives.last.fiber) while driven? && forked?
         end
 
-        # Drives the loop until the block is true, called at least once a turn. Takes another
-        # driver's place and checks its condition, too. `parked`: a parked fiber drives.
+        # Drives the loop until the block returns true. Calls the block at least once a turn. Takes
+        # another driver's place, and also checks that driver's condition. `parked`: whether a
+        # parked fiber drives.
         def drive(parked: false, &done)
           check_thread
           drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done)
@@ -192,7 +195,8 @@ module Gyre
         # True if no other fiber waits, is ready or drives.
         def none_but?(drive) = @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
 
-        # Only a fiber's own thread can enter it. Takes over a scheduler whose thread has ended.
+        # Raises ThreadError in another thread than the fibers', which could not enter them. Takes
+        # over a scheduler whose thread has ended.
         def check_thread
           return if here?
           raise ThreadError, "this scheduler's fibers belong to another thread, and the present one cannot wait on it" if @thread&.alive?
@@ -201,7 +205,7 @@ module Gyre
           @thread = Loop::Portable.thread
         end
 
-        # In a forked child only the current fiber continues.
+        # Called in a forked child, where only the current fiber continues.
         def forget
           @ready&.each { |waiter| waiter.state = :entered if waiter.first } # a driver's start of a fiber is not a wait
           @ready = []
@@ -217,10 +221,10 @@ module Gyre
           @thread = Loop::Portable.thread
         end
 
-        # An exception that ends thread or process leaves through the driver.
+        # Lets the driver raise an exception that ends the thread or the process.
         def fail(error) = @failure ||= error
 
-        # Raises a Stop at every wait; false without waits.
+        # Raises a Stop at every wait; false if there are no waits.
         def stop_all
           @parked.keys.each { |waiter| @inbox.raise_at(waiter, Stop.new("the scheduler closes")) }
           !@parked.empty?
@@ -237,7 +241,8 @@ module Gyre
           waiters.map(&:describe)
         end
 
-        # Returns the waiting fiber: this one or a fiber resumed by it; else nil.
+        # Returns the fiber that waits: `fiber` itself or a fiber that it has resumed. nil if
+        # neither waits.
         def waiting_in(fiber)
           waiter = Strand.known(fiber)&.waiter
           waiter.fiber if waiter&.waiting?
@@ -245,16 +250,17 @@ module Gyre
 
         def working?(fiber) = @jobs.key?(fiber)
 
-        # Changes with each turn and switch. Any thread may call it.
+        # Returns a number that changes with each turn and switch, nil while the loop waits. Any
+        # thread may call it.
         def pulse
           @switches + @loop.turns unless @loop.waiting?
         end
 
-        # Also looks for deadlocks while timers and descriptors may wake fibers.
+        # If true, deadlocks are searched for even while timers and descriptors may wake fibers.
         attr_writer :suspicious
 
-        # Runs the block, which must not wait, in a waiting fiber: only the fiber itself knows
-        # some facts (Mutex#owned?). Only for the scheduler's thread.
+        # Runs the block, which must not wait, in a waiting fiber, as only the fiber itself knows
+        # some facts (Mutex#owned?). Called in the scheduler's thread only.
         def ask(fiber)
           asker = Fiber.current
           return yield if fiber.equal?(asker)
@@ -274,7 +280,7 @@ module Gyre
 
           answer
         rescue FiberError
-          nil # resumes another one
+          nil # the fiber has resumed another fiber
         ensure
           @question = nil
         end
@@ -285,10 +291,10 @@ module Gyre
 
         private
 
-        # True in the thread that a forked child has of a scheduler's.
+        # True in a forked child, in the thread that had a scheduler at the fork.
         def forked? = Thread.current.thread_variable_get(:gyre_forked)
 
-        # Leaves the collector alone that the program has disabled.
+        # Does nothing if the program has disabled the collector.
         def collect
           return if GC.disable
 
@@ -296,8 +302,8 @@ module Gyre
           GC.start
         end
 
-        # Passes on control until this waiter's turn. Ruby enters the root fiber when another
-        # ends, so it may return earlier.
+        # Enters other fibers until it is this waiter's turn. When a fiber ends, Ruby enters the
+        # root fiber, so {#enter} may return earlier.
         def leave(waiter)
           until waiter.state == :entered
             other = @entering || @drives.last&.fiber
@@ -319,7 +325,8 @@ module Gyre
 
         def own_timers = @sweep ? 1 : 0
 
-        # Enters a fiber; returns when this one runs again, after answers to questions.
+        # Enters a fiber. Returns when this fiber runs again, once it has answered questions
+        # ({#ask}).
         def enter(fiber)
           @transfer.bind_call(fiber)
           answer while @question
@@ -346,7 +353,7 @@ module Gyre
         end
 
         def turn(drive)
-          @drives.push(drive) if @drives.empty? # forgotten by a fork, whose fiber has ended
+          @drives.push(drive) if @drives.empty? # a fork has forgotten it
           @inbox.receive
           while @budget.positive? && next_ready
             enter_next
@@ -361,7 +368,7 @@ module Gyre
           @inbox.receive
         end
 
-        # Enters the former driver once its condition is true.
+        # Enters an earlier driver whose condition is true.
         def resume_other(drive)
           return if @drives.size == 1
 
@@ -370,7 +377,7 @@ module Gyre
           @base = drive.base
         end
 
-        # Looks once for deadlocks, shortly after an idle loop's last work.
+        # Looks for deadlocks once, SWEEP_S after the last work of an idle loop.
         def sweep_later = @loop.timers.after(SWEEP_S, -> { sweep })
 
         def sweep
@@ -386,8 +393,8 @@ module Gyre
           raise failure
         end
 
-        # Making the exception may call the program, where an exception for the thread may come:
-        # raises that now, and this one at the next wait.
+        # Raises `error`. If an exception for the thread comes meanwhile (`error` may call the
+        # program), raises that exception now and `error` at the next wait.
         def raise_here(error, strand)
           error.equal?(Inbox::KILL) ? FiberRaise.end_here(strand.fiber) : raise(error)
         rescue Exception => raised # rubocop:disable Lint/RescueException -- raised again

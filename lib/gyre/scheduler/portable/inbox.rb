@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
-# Brings unblock and fiber_interrupt from any thread to fibers: ends a wait in the scheduler's
-# thread, or keeps it for the next. Passes a wake-up that its fiber cannot use to another waiter.
-# Called by Scheduler::Portable and turns of its Fibers.
+# Takes calls of unblock and fiber_interrupt from any thread and ends fibers' waits in the
+# scheduler's thread. If the fiber does not wait, keeps the call for its next wait. Passes a wake-up
+# that its fiber cannot use to another waiter. Called by Scheduler::Portable and by each turn of its
+# Fibers.
 require_relative "waiter"
 
 module Gyre
   class Scheduler
     module Portable
-      # A Thread::Queue holds messages: without a Mutex, it works in trap handlers, and pushes never
-      # wait.
+      # A Thread::Queue holds the messages. It has no Mutex, so it works in trap handlers, and
+      # pushes never wait.
       class Inbox
         # Stands for the fiber's end, in place of an exception.
         KILL = Object.new.freeze
@@ -23,7 +24,8 @@ module Gyre
 
         def empty? = @present.nil? && @messages.empty?
 
-        # Takes other threads' messages; handles an interrupted one again.
+        # Handles other threads' messages. Begins again with a message whose handling was
+        # interrupted.
         def receive
           until empty?
             @present ||= @messages.pop(true)
@@ -40,8 +42,8 @@ module Gyre
           push(:unblock, fiber, blocker)
         end
 
-        # Raises an exception in a fiber at its present or next wait; nil ends it; TypeError for
-        # anything else. Any thread may call it.
+        # Raises an exception in a fiber at its present or next wait; nil ends the fiber. Raises
+        # TypeError for other arguments. Any thread may call it.
         def interrupt(fiber, error)
           raise TypeError, "fiber expected, not #{fiber.class}" unless fiber.is_a?(Fiber)
           raise TypeError, "exception expected, not #{error.class}" unless error.nil? || error.is_a?(Exception)
@@ -52,8 +54,10 @@ module Gyre
           push(:interrupt, fiber, error)
         end
 
-        # Makes a waiter raise. Passes its unblock to another waiter of the blocker; without one the
-        # fiber keeps it and continues. False if too late. `target`: the Strand for the error.
+        # Makes a waiter raise; false if it is too late. If the waiter has already got an unblock,
+        # passes this to another waiter of the blocker. If there is no other waiter, the fiber keeps
+        # the unblock and does not raise. `target`: the Strand of the fiber that the error is meant
+        # for.
         def raise_at(waiter, error, target = waiter.strand)
           return false if waiter.error || waiter.first || !(waiter.state == :parked || waiter.state == :ready)
           return false if waiter.binding && !hand_on(waiter.blocker)
@@ -64,8 +68,8 @@ module Gyre
           true
         end
 
-        # Passes a wake-up to another waiter; false without one. Wakes all waiters of a queue, as
-        # both pushes and pops wait there.
+        # Passes a wake-up to another waiter; false if there is none. Wakes all waiters of a queue,
+        # as both pushes and pops wait there.
         def hand_on(blocker)
           return false if nil.equal?(blocker) || :sleep.equal?(blocker)
 
@@ -88,8 +92,8 @@ module Gyre
           @loop.wake
         end
 
-        # A wake-up from another thread may find its fiber stopped or late: also wakes another
-        # waiter, which checks again.
+        # If the fiber does not wait for the blocker (it was stopped, is late or has not parked
+        # yet), keeps the unblock and also wakes another waiter, which checks again.
         def unblocked(fiber, blocker)
           strand = Strand.of(fiber)
           waiter = strand.block_of(fiber)
@@ -101,17 +105,17 @@ module Gyre
           hand_on(blocker)
         end
 
-        # Blockers, besides :sleep, whose unblock ends a sleep: a mutex (a signal of
-        # ConditionVariable#wait), and for IO#close the IO (Ruby 4.0) or the closing fiber's thread
-        # (3.4). Hidden blockers have no methods.
+        # True if an unblock for the blocker ends a sleep. Such blockers, besides :sleep, are the
+        # mutex of ConditionVariable#wait, and for IO#close the IO (Ruby 4.0) or the closing fiber's
+        # thread (Ruby 3.4). Calls no method of `blocker`, which may be a hidden object.
         def signal?(strand, blocker)
           return @fibers.thread.equal?(blocker) unless strand.source.equal?(blocker)
 
           strand.signalled = true
         end
 
-        # An unblock beats a timeout, and a pending exception unless another fiber can have the
-        # gift.
+        # Gives a waiter an unblock, which beats a timeout. It also beats a pending exception,
+        # unless another waiter can take the unblock.
         def give(waiter)
           return hand_on(waiter.blocker) if waiter.binding # already took another's place, and is still on its blocker's list
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A job in a fiber of its own, whose begin and end its Scheduler::Portable::Fibers learn. Reports
-# exceptions.
+# A job in a fiber of its own. Tells Scheduler::Portable::Fibers when the job begins and ends.
+# Reports exceptions.
 
 module Gyre
   class Scheduler

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# One wait of a fiber, and a fiber's state between waits. Made by Scheduler::Portable's hooks, moved
-# by its Fibers.
+# One wait of a fiber (Waiter), and a fiber's state between waits (Strand). Made by
+# Scheduler::Portable's hooks, parked and woken by its Fibers.
 
 module Gyre
   class Scheduler
     module Portable
-      # A fiber's state, in an instance variable of the Fiber: collected with it, and readable by
-      # other threads.
+      # A fiber's state. An instance variable of the Fiber holds it, so that it is collected with
+      # the fiber and other threads can read it.
       class Strand
         # The wait of this fiber, or of an inner fiber resumed by it (such as a sleeping
         # Enumerator).
@@ -23,7 +23,7 @@ module Gyre
         # Any thread may call it.
         def self.known(fiber) = fiber.instance_variable_get(:@gyre_strand)
 
-        # Returns the unblock that ends the fiber's wait, or nil.
+        # Returns the fiber's wait if an unblock can end it, otherwise nil.
         def block_of(fiber)
           waiter = @waiter
           waiter if waiter&.blocks && waiter.fiber.equal?(fiber)
@@ -32,9 +32,10 @@ module Gyre
         # Keeps an exception for the next wait.
         def defer(error) = (@deferred ||= []).push(error)
 
-        # Keeps an unblock that came before the fiber parked: its next block returns at once for the
-        # same blocker, so a late unblock of an ended wait ends no other. Calls no method of
-        # `blocker`, maybe a hidden object. `signal`: also ends a sleep.
+        # Keeps an unblock that came before the fiber parked. The fiber's next block returns at once
+        # if it has the same blocker; a late unblock of an ended wait thus ends no other wait. Calls
+        # no method of `blocker`, which may be a hidden object. `signal`: whether the unblock also
+        # ends a sleep.
         def keep_early(blocker, signal) = (@early ||= {}.compare_by_identity)[blocker] = signal
 
         # True if an unblock came before this block.
@@ -44,8 +45,8 @@ module Gyre
           early.key?(blocker) || (:sleep.equal?(blocker) && early.value?(true))
         end
 
-        # The mutex of ConditionVariable#wait, or the closed IO, and whether its signal has come;
-        # else nil.
+        # `source`: the mutex of ConditionVariable#wait, the IO of IO#close, otherwise nil.
+        # `signalled`: whether its signal has come.
         attr_accessor :source, :signalled
 
         def withdraw(error) = @deferred&.delete(error)
@@ -53,23 +54,24 @@ module Gyre
         def take_deferred = @deferred&.shift
       end
 
-      # One wait: parked, ready, entered (the fiber runs again), done. The target of timers and
-      # watches.
+      # One wait. Its states: parked, ready, entered (the fiber runs again), done. Timers and
+      # watches call it.
       class Waiter
         OWN_FOLDER = File.dirname(__dir__).freeze
         QUEUE_METHODS = %w[pop shift deq push enq <<].freeze
 
         attr_reader :fiber, :strand
-        # The bottom of the chain of resumed fibers, when the wait began.
+        # The strand at the bottom of the chain of resumed fibers when the wait began.
         attr_reader :base
-        # True if unblock ends it.
+        # True if an unblock ends the wait.
         attr_reader :blocks
         attr_accessor :state, :value, :error
-        # The error's strand: the waiter's own, or that of a fiber that has resumed it.
+        # The strand that the error is meant for: the waiter's own, or that of a fiber that has
+        # resumed the waiter's fiber.
         attr_accessor :target
-        # True after an unblock, whose {#value} an exception would lose.
+        # True after an unblock, which an exception would lose.
         attr_accessor :binding
-        # True if its fiber has just started another, and so continues first.
+        # True if the waiter's fiber has just started another fiber, so that it continues first.
         attr_accessor :first
         # For print_hierarchy: the awaited object, with its watch and timer.
         attr_reader :blocker
@@ -85,17 +87,18 @@ module Gyre
           @state = :parked
         end
 
-        # True until its fiber is entered.
+        # True until the fiber is entered again.
         def waiting? = @state == :parked || @state == :ready
 
-        # True in a method of Thread::Queue or Thread::SizedQueue. Calls no method of the blocker,
-        # maybe a hidden mutex.
+        # True if the fiber waits in a method of Thread::Queue or Thread::SizedQueue. Calls no
+        # method of the blocker, which may be a hidden mutex.
         def in_queue?
           caller = @fiber.backtrace_locations.find { |place| !place.path.start_with?(OWN_FOLDER) }
           QUEUE_METHODS.include?(caller&.base_label)
         end
 
-        # Earlier waits' unblocks do not end a sleep. `signal`: also ends a sleep.
+        # True if an unblock ends this wait. An unblock of an earlier wait does not end a sleep.
+        # `signal`: whether the unblock also ends a sleep.
         def ends_by?(blocker, signal) = !:sleep.equal?(@blocker) || :sleep.equal?(blocker) || signal
 
         # Values of a Gyre::Inspection::Wait.
