@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Loads the C extension once, for Gyre::Loop and parts in C; only this file requires gyre_ext.
-# Without it, or with GYRE_BACKEND=select, the portable engine works.
+# Loads the C extension once, for Gyre::Loop and other parts in C. Only this file requires gyre_ext.
+# If the extension is missing or GYRE_BACKEND is select, the portable engine works.
 require "rbconfig"
 
 module Gyre
   module Native
     class << self
-      # The first call tries to load it.
+      # The first call tries to load the extension.
       def available?
         @available = load_extension unless defined?(@available)
         @available
@@ -18,7 +18,7 @@ module Gyre
         @load_error
       end
 
-      # A checkout has an extension for each Ruby, an installed gem one.
+      # A checkout has an extension for each Ruby, an installed gem has a single extension.
       def features = ["gyre/#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}/gyre_ext", "gyre/gyre_ext"]
 
       private
@@ -31,7 +31,8 @@ module Gyre
         false
       end
 
-      # The first existing candidate; a file that does not load raises its error.
+      # Returns the first candidate that exists, so that a file that does not load raises its own
+      # error.
       def existing_feature
         library = File.expand_path("..", __dir__)
         features.find { |feature| File.exist?(File.join(library, "#{feature}.#{RbConfig::CONFIG["DLEXT"]}")) } || features.last

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Blocking work beside the loop: name resolution, processes, slow reads, computations that Ruby
-# hands over. Called by both schedulers. Costs: bench/notes/offload.md.
+# Runs blocking work in threads: name resolution, processes, slow reads, computations that Ruby
+# hands over. Called by the schedulers of both engines. bench/notes/offload.md has the costs.
 require_relative "offload/job"
 require_relative "offload/pool"
 
@@ -9,13 +9,14 @@ module Gyre
   # Uses a small pool of threads for all loops of a Ractor.
   module Offload
     class << self
-      # Runs the block in a pool's thread while the fiber waits; directly without a scheduler or in
-      # a blocking fiber. Returns or raises its result. `abandon`, if an exception ends the wait:
-      # true ends the work, false finishes it (it uses the caller's memory), :seen waits for its end
-      # (it takes something that others await).
+      # Runs the block in a pool's thread while the fiber waits. Runs it directly if there is no
+      # scheduler or the fiber is blocking. Returns the block's value or raises its exception.
+      # `abandon` matters if an exception ends the wait. true: kills the work. :seen: also waits for
+      # its end, as the work takes something that others await. false: finishes the work first, as
+      # it uses the caller's memory.
       def call(abandon: true, &work) = run(work, abandon: abandon)
 
-      # The same for a callable.
+      # Like {call}, for a callable.
       def run(work, abandon: true)
         scheduler = current_scheduler or return work.call
 
@@ -26,11 +27,11 @@ module Gyre
         job.value
       end
 
-      # In a forked child, without the threads.
+      # Called in a forked child, which lacks the threads.
       def process_fork = self.pool = nil
 
-      # In a daemon, without the threads: work not begun gets new ones; waits for other work raise,
-      # as its progress is unknown.
+      # Called in a daemon, which lacks the threads. Work that has not begun gets new threads. Waits
+      # for other work raise, as its progress is unknown.
       def process_move = pool&.process_move
 
       private
@@ -39,7 +40,7 @@ module Gyre
         Fiber.scheduler unless Fiber.current.blocking?
       end
 
-      # Per Ractor, as threads and locks cannot be shared.
+      # Each Ractor has its own pool, as threads and locks cannot be shared.
       if defined?(Ractor)
         def pool = Ractor.current[:gyre_offload]
 

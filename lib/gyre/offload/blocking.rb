@@ -1,15 +1,17 @@
 # frozen_string_literal: true
 
-# Gyre.blocking: blocking work beside the loop; docs/blocking.md has its effect on each Ruby.
+# Gyre.blocking: runs blocking work in a thread. docs/blocking.md has the effect on each Ruby.
 
 require "gyre/offload"
 
 module Gyre
-  # Runs the block in a pool's thread while the fiber waits: for computing, or C code that waits.
-  # Low priority gives loops the GVL back soon. A cancelled wait also ends the work, like
-  # Thread#kill. Runs directly without a scheduler or in a blocking fiber.
+  # Runs the block in a pool's thread while the fiber waits. Meant for computing, and for C code
+  # that waits. The thread's low priority gives loops the GVL back soon. Cancelling the wait also
+  # ends the work, like Thread#kill. Runs the block directly if there is no scheduler or the fiber
+  # is blocking.
   #
-  # The block lacks the caller's state (Thread#[], Active Record's connections, the current task).
+  # In the thread the caller's state is missing (Thread#[], Active Record's connections, the current
+  # task).
   #
   #   hash = Gyre.blocking { BCrypt::Password.create(password) }
   def self.blocking(&block)
@@ -20,7 +22,8 @@ module Gyre
 
   module Offload
     class Blocking
-      # Ruby's lowest: from 3.3 on it shortens turns from 100 ms to an eighth.
+      # Ruby's lowest priority. From 3.3 on it shortens a turn with the GVL from 100 ms to an
+      # eighth.
       PRIORITY = -3
 
       def initialize(work)

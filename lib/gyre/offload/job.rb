@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Blocking work between the waiting fiber and the working thread.
+# A piece of blocking work, shared by the waiting fiber and the working thread.
 
 module Gyre
   module Offload
@@ -15,7 +15,7 @@ module Gyre
 
       def label = "work in a thread"
 
-      # In the pool's thread, without a scheduler; reaches the fiber only by `unblock`.
+      # Called in the pool's thread, which has no scheduler and reaches the fiber only by `unblock`.
       def run
         @lock.synchronize { @abandoned ? return : @thread = Thread.current }
         @started = true
@@ -28,7 +28,8 @@ module Gyre
         @scheduler.unblock(self, @fiber) unless @abandoned
       end
 
-      # In the fiber: parks until the end; enlarges the pool if no thread takes the work.
+      # Called in the fiber: parks it until the work has ended. Enlarges the pool if no thread takes
+      # the work.
       def wait(threads)
         until @done
           patience_s = threads.patience_s unless @started
@@ -42,19 +43,19 @@ module Gyre
         @value
       end
 
-      # True in its fiber's thread.
+      # True if called in the thread of the waiting fiber.
       def here? = @scheduler.equal?(Fiber.scheduler)
 
       def under_way? = @thread&.alive?
 
-      # Its thread stayed behind when the process became a daemon.
+      # Called if the working thread was lost when the process became a daemon; the wait raises.
       def lost
         @error = Error.new("this work's thread ended when the process became a daemon")
         @done = true
         @scheduler.unblock(self, @fiber) unless @abandoned
       end
 
-      # Prevents its start, or ends its thread.
+      # Prevents the work's start, or ends the working thread.
       def abandon
         @lock.synchronize do
           @abandoned = true

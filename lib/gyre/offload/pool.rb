@@ -1,29 +1,29 @@
 # frozen_string_literal: true
 
-# Threads for blocking work. Jobs that compute need no more threads than processors, but jobs that
-# wait (for a silent name server, or for the pool) would block others; the pool cannot tell them
-# apart and hesitates:
+# Threads for blocking work. Jobs that compute need no more threads than processors. Jobs that wait
+# (for a silent name server, or for the pool) would then block others. The pool cannot tell them
+# apart, so it delays further threads:
 #
 #   threads        a job that finds all of them at work
 #   < READY        gets one more at once
 #   < LIMIT        gets one more after PATIENCE_S in the queue
 #   >= LIMIT       gets one more when for STANDSTILL_S no job at all was begun
 #
-# The first READY threads stay and wait without a timeout: on Ruby 3.4 a forked child hangs if
-# another thread enters a timed sleep (https://github.com/ruby/ruby/pull/13584), as threads do after
-# a job.
+# The first READY threads stay and wait without a timeout. With a timeout each job would end in a
+# timed sleep; on Ruby 3.4 a forked child hangs if another thread enters such a sleep
+# (https://github.com/ruby/ruby/pull/13584).
 require "etc"
 require_relative "../sync/spin_lock"
 
 module Gyre
   module Offload
-    # Starts threads on demand; idle ones beyond the first end.
+    # Starts threads on demand. Idle threads beyond the first READY end.
     class Pool
       READY = [4, Etc.nprocessors].max
       LIMIT = 64
       PATIENCE_S = 0.01
       STANDSTILL_S = 1
-      # Idle time of a thread beyond READY.
+      # Idle seconds after which a thread beyond the first READY ends.
       IDLE_TIMEOUT_S = 5
 
       def initialize(ready: READY, limit: LIMIT, standstill_s: STANDSTILL_S, idle_timeout_s: IDLE_TIMEOUT_S)
@@ -46,13 +46,13 @@ module Gyre
         end
       end
 
-      # Wait after which a queued job calls {#relieve}.
+      # Seconds in the queue after which a job calls {#relieve}.
       def patience_s = @threads.size < @limit ? PATIENCE_S : @standstill_s
 
-      # A job has waited for patience_s.
+      # Called when a job has waited for patience_s.
       def relieve = @lock.synchronize { start if @jobs.size > @idle && (@threads.size < @limit || stands_still?) }
 
-      # In a daemon, without the threads and their work.
+      # Called in a daemon, which lacks the threads and their work.
       def process_move
         lost = @begun.values.select(&:here?)
         @jobs.select!(&:here?)
@@ -72,7 +72,7 @@ module Gyre
         @begun_at = now
       end
 
-      # Threads inherit their maker's masks; this one lets Thread#kill end jobs.
+      # A thread inherits its maker's interrupt masks. This mask lets Thread#kill end jobs.
       def start
         thread = Thread.new { Thread.handle_interrupt(Object => :immediate) { work } }
         thread.name = "gyre offload"

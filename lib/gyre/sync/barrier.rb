@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A group of tasks, awaited in the order of their ends, or stopped together. Belongs to the thread
-# that uses it. A parent starts its tasks and stays responsible.
+# A group of tasks that are awaited in the order in which they end, or stopped together. Belongs to
+# the thread that uses it. The tasks are children of the parent, not of the barrier.
 
 require "gyre/sync/queue"
 require "gyre/task"
@@ -12,7 +12,7 @@ module Gyre
   #   mirrors.each { |mirror| barrier.async { fetch(mirror) } }
   #   barrier.wait { |task| break task.wait }
   class Barrier
-    # Ended tasks that are not awaited.
+    # Ended tasks that are not awaited yet.
     class Ended < Queue
       # @return [String] for print_hierarchy
       def label = "a task of a barrier"
@@ -42,9 +42,10 @@ module Gyre
     end
 
     # Waits until all tasks have ended, including later ones.
-    # @yieldparam task [Task] each ended one; without a block the first failed one ends the wait
+    # @yieldparam task [Task] each ended task; if there is no block, the first failed task ends the
+    #   wait
     # @return [self]
-    # @raise [Exception] without a block: a task's
+    # @raise [Exception] the first failed task's, if there is no block
     def wait
       until @tasks.empty?
         task = @ended.pop
@@ -54,7 +55,7 @@ module Gyre
       self
     end
 
-    # Stops all running tasks; the calling one last, by raising Stop here.
+    # Stops all running tasks. If the calling task is one of them, raises Stop at the end.
     # @return [self]
     def stop
       own = nil

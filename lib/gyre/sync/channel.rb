@@ -1,19 +1,20 @@
 # frozen_string_literal: true
 
-# A bounded channel between tasks and threads, with messages passed straight to waiting receivers: a
-# send or receive, also in a Gyre.select, happens completely or not at all. Never waits itself:
-# waiters are cases of a Gyre::Selection.
+# A bounded channel between tasks and threads. Passes messages straight to waiting receivers. A send
+# or receive, even in a Gyre.select, happens completely or not at all. Every wait is a case of a
+# Gyre::Selection.
 
 require "gyre/sync/selection"
 require "gyre/sync/spin_lock"
 
 module Gyre
-  # Holds up to {#capacity} messages in order; with 0, {#send} waits for a receiver. Any thread may
-  # call its methods, but no signal handler.
+  # Holds up to {#capacity} messages in order. If the capacity is 0, {#send} waits for a receiver.
+  # Any thread may call its methods, but no signal handler.
   class Channel
     include Enumerable
 
-    # A send into a closed channel, or a receive from a closed empty one. Ends a `loop`.
+    # Raised by a send into a closed channel, and by a receive from a closed and empty channel. Ends
+    # a `loop`.
     class ClosedError < ClosedQueueError
       def initialize(message = "the channel is closed") = super
     end
@@ -21,7 +22,7 @@ module Gyre
     # @api private
     NOTHING = Object.new.freeze
 
-    # @return [Integer, Float] most messages held
+    # @return [Integer, Float] maximum messages held
     attr_reader :capacity
 
     # @param capacity [Integer, Float] at least 0; with Float::INFINITY {#send} never waits
@@ -57,7 +58,8 @@ module Gyre
       send(message)
     end
 
-    # Takes the oldest message; waits for one. The next receiver gets the message of a stopped one.
+    # Takes the oldest message; waits if there is none. If a receiver is stopped, the next gets its
+    # message.
     # @param timeout [Numeric, nil] seconds
     # @return [Object]
     # @raise [ClosedError] it is closed and empty
@@ -86,8 +88,8 @@ module Gyre
       end
     end
 
-    # Ends sending; remaining messages can be received. Raises {ClosedError} in a waiting {#send},
-    # and in a {#receive} without a message.
+    # Ends sending; remaining messages can be received. Raises {ClosedError} in every waiting
+    # {#send} and {#receive}.
     # @return [self]
     def close
       synchronize do
@@ -152,7 +154,7 @@ module Gyre
     # @param one [Selection::Receive, Selection::Send]
     def forget(one) = synchronize { waiting_like(one).delete(one) }
 
-    # Passes a message that its receiver could not take to the next.
+    # Passes a message to the next receiver, as a stopped receiver could not use it.
     # @api private
     def give_back(message) = synchronize { hand_over(message) || @messages.unshift(message) }
 
@@ -160,7 +162,7 @@ module Gyre
 
     def waiting_like(one) = one.is_a?(Selection::Send) ? @senders : @receivers
 
-    # True if a receiver waited.
+    # Passes a message to a waiting receiver; false if there is none.
     def hand_over(message)
       while (receiver = @receivers.shift&.first)
         return true if receiver.take(message)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Tasks wait for an event, which wakes them all with a value. A signal without waiters is lost,
-# unlike in Gyre::Queue.
+# A signal wakes all waiting tasks and gives them a value. If no task waits, the signal is lost,
+# unlike an item of a Gyre::Queue.
 
 require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
@@ -29,7 +29,7 @@ module Gyre
     # @param value [Object] for their {#wait}
     # @return [self]
     def signal(value = nil)
-      Thread.handle_interrupt(SpinLock::NEVER) do # otherwise a waiter taken out would not be woken
+      Thread.handle_interrupt(SpinLock::NEVER) do # or a removed waiter may not be woken
         @waiting.size.times do
           waiter, = @waiting.shift
           waiter&.wake(value)
@@ -53,6 +53,6 @@ module Gyre
     def inspect = "#<#{self.class} #{waiting} waiting>"
   end
 
-  # Async's name. Woken tasks never run before the signalling task waits.
+  # Async's name for this class. Woken tasks run once the signalling task waits.
   Notification = Condition
 end

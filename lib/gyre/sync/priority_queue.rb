@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# A queue that serves waiters by priority, equal ones in order. Items stay in order.
+# A queue that serves waiters by priority, and waiters of equal priority in order. Items stay in
+# order.
 
 require "gyre/sync/queue"
 
@@ -25,9 +26,9 @@ module Gyre
       @poppers = Waiters.new(self)
     end
 
-    # Takes the oldest item; waits for one.
+    # Takes the oldest item; waits if there is none.
     # @param timeout [Numeric, nil] seconds
-    # @param priority [Numeric] the waiter with the highest gets the next item
+    # @param priority [Numeric] the waiter of highest priority gets the next item
     # @return [Object, nil] nil after the timeout, or if closed and empty
     def pop(timeout: nil, priority: 0) = take(timeout, priority) { return nil }
     alias dequeue pop

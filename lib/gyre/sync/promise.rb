@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A value that any thread sets once and any tasks and threads await. A task is simpler if a block
-# makes the value.
+# A value that any thread sets once and that any task or thread can await. If a block makes the
+# value, a task is simpler.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -92,7 +92,7 @@ module Gyre
     private
 
     def settle(state, value)
-      Thread.handle_interrupt(SpinLock::NEVER) do # a half-settled promise stays pending
+      Thread.handle_interrupt(SpinLock::NEVER) do # or it could stay pending
         next false unless @token.pop
 
         @value = value

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # A queue between tasks, and between threads and tasks. A Thread::Queue holds the items,
-# Gyre::Waiters the waiters: Ruby's wait has no timeout before 3.2 and forgets a stopped receiver's
-# wake-up. Never blocks the loop.
+# Gyre::Waiters the waiters, as Thread::Queue#pop has no timeout before Ruby 3.2 and loses the
+# wake-up of a stopped receiver. Never blocks the loop.
 
 require "gyre/clock"
 require "gyre/sync/waiters"
@@ -38,7 +38,7 @@ module Gyre
       self
     end
 
-    # Takes the oldest item; waits for one.
+    # Takes the oldest item; waits if there is none.
     # @param timeout [Numeric, nil] seconds
     # @return [Object, nil] nil after the timeout, or if closed and empty
     def pop(timeout: nil) = take(timeout) { return nil }
@@ -53,8 +53,8 @@ module Gyre
       yield(take(nil) { return self }) while true
     end
 
-    # Starts a task for each item until the queue is closed and empty. A {Semaphore} as parent
-    # limits running tasks.
+    # Starts a task for each item until the queue is closed and empty. If `parent` is a {Semaphore},
+    # it limits the running tasks.
     # @param parent [Task, Semaphore, Barrier, #async]
     # @param options [Hash] for {Task#async}
     # @yieldparam item [Object]
@@ -97,10 +97,10 @@ module Gyre
 
     private
 
-    # Returns an item; the block's value if closed or too late.
+    # Returns an item, or the block's value if the queue is closed or the time is over.
     def take(timeout, priority = 0)
       deadline = timeout && (Clock.now + timeout)
-      while true # not `loop`, which would rescue a ClosedQueueError, a StopIteration
+      while true # not `loop`, which would rescue ClosedQueueError
         begin
           return @items.pop(true).tap { taken } unless @items.empty?
         rescue ThreadError # another thread was faster
@@ -121,7 +121,8 @@ module Gyre
     # Called when an item has left the queue.
     def taken; end
 
-    # Passes an unused wake-up to another waiter: the thread's exceptions may come at any line.
+    # Passes an unused wake-up to another waiter, as an exception for the thread may come at any
+    # line.
     def pass_on
       @poppers.wake unless @items.empty?
     end

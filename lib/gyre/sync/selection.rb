@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# Gyre.select: waits for the first of several things, and does only that. Tries its cases in random
-# order, so that none starves; then each registers where it waits, and the first possible one takes
-# the selection's offer, once. Locks channels together, by id, during that, or a message could slip
-# through.
+# Gyre.select: waits for the first of several events and handles only this event. Tries its cases in
+# random order, so that none starves. If no case is possible, all cases register where they wait,
+# and the first that becomes possible takes the selection's offer. Holds the locks of all channels
+# from the first try to the last registration, or a message could slip through.
 
 require "gyre/errors"
 require "gyre/sync/spin_lock"
 require "gyre/sync/selection/cases"
 
 module Gyre
-  # Waits for the first of several events and handles it; chooses at random among several.
+  # Waits for the first of several events and handles it. Chooses at random if several are possible.
   # @example
   #   Gyre.select do |on|
   #     on.receive(orders) { |order| cook(order) }
@@ -19,7 +19,7 @@ module Gyre
   #   end
   # @param timeout [Numeric, nil] seconds; like a timer without a block
   # @yieldparam on [Selection] takes the cases
-  # @return [Object] the block's value, or message, task or signal; nil after the timeout
+  # @return [Object] the block's value, or the message, task or signal; nil after the timeout
   # @raise [Channel::ClosedError] a case's channel is closed
   def self.select(timeout: nil)
     selection = Selection.new
@@ -49,31 +49,31 @@ module Gyre
     # @yield after it is sent
     def send(channel, message, &block) = add(Send.new(channel, message, block))
 
-    # Time is over.
+    # Waits for a time.
     # @param seconds [Numeric]
     def timer(seconds, &block) = add(Timer.new(seconds, block))
 
-    # An IO can be read; needs a Gyre::Scheduler.
+    # Waits until an IO can be read; needs a Gyre::Scheduler.
     # @param io [IO, #to_io]
     # @yieldparam io [IO]
     def readable(io, &block) = add(Readiness.new(io, IO::READABLE, block))
 
-    # An IO can be written; needs a Gyre::Scheduler.
+    # Waits until an IO can be written; needs a Gyre::Scheduler.
     # @param io [IO, #to_io]
     # @yieldparam io [IO]
     def writable(io, &block) = add(Readiness.new(io, IO::WRITABLE, block))
 
-    # A task has ended; its `wait` gives value or exception.
+    # Waits for the end of a task.
     # @param task [Task]
     # @yieldparam task [Task]
     def finished(task, &block) = add(Finish.new(task, block))
 
-    # A signal has come.
+    # Waits for a signal.
     # @param signals [Signals]
     # @yieldparam name [String]
     def signal(signals, &block) = receive(signals.channel, &block)
 
-    # Runs if nothing else is possible now; select then never waits.
+    # Runs if no case is possible now. A select with a default never waits.
     def default(&block)
       @default = block || proc {}
       self
@@ -91,7 +91,7 @@ module Gyre
     # @return [String]
     def inspect = "#<#{self.class} #{label}>"
 
-    # Does one case.
+    # Waits for a case and finishes it.
     # @api private
     # @param timeout [Numeric, nil]
     # @yield when the time is over
@@ -109,7 +109,7 @@ module Gyre
       self
     end
 
-    # Returns the case taken; nil if none is possible and there is a default.
+    # Returns the chosen case; nil if no case is possible and there is a default.
     def choose
       settled = false
       chosen = try || (wait unless @default)
@@ -119,8 +119,8 @@ module Gyre
       leave(settled) if @offer
     end
 
-    # Returns a case that is possible now, or nil. Then all cases begin to wait, unless there is a
-    # default.
+    # Returns a case that is possible now. If there is none, returns nil and, unless there is a
+    # default, makes the cases of channels wait.
     def try
       locking(channels) do
         chosen = (@cases.size == 1 ? @cases : shuffled(@cases)).find(&:try)
@@ -132,7 +132,7 @@ module Gyre
       end
     end
 
-    # Random, or by Gyre::Testing's seed.
+    # Shuffles at random, or by the seed of Gyre::Testing.
     def shuffled(cases) = cases.shuffle
 
     def wait
@@ -141,11 +141,11 @@ module Gyre
       @offer.wait(timer&.seconds) || timer
     end
 
-    # Defers the thread's exceptions: a case left registered would take a message.
+    # Defers the thread's exceptions, as a case that stayed registered would take a message.
     def leave(settled)
       Thread.handle_interrupt(SpinLock::NEVER) do
         @cases.each(&:leave)
-        @offer.taken&.give_back unless settled # stopped just as something came
+        @offer.taken&.give_back unless settled # stopped just as its event came
       end
     end
 

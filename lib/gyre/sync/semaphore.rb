@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
 # Limits simultaneous holders: connections to a host, queries, open files. First come, first served.
-# Knows holders only for the search for deadlocks: with a block, its fiber, and no other gives back
-# the place; without one, the fiber that took it, until a fiber gives back another's place.
+# Records holders only for the search for deadlocks. A place taken for a block is held by the
+# block's fiber. A place taken without a block counts as its taker's, until a fiber gives back a
+# place that another has taken; from then on the holders are unknown.
 
 require "gyre/sync/spin_lock"
 require "gyre/task"
@@ -21,13 +22,14 @@ module Gyre
       @count = 0
       @waiting = {}.compare_by_identity
       @lock = SpinLock.new
-      @holders = Hash.new(0).compare_by_identity # fiber => how many blocks
+      @holders = Hash.new(0).compare_by_identity # fiber => number of blocks
       @takers = Hash.new(0).compare_by_identity # task or fiber => how many places; each changes its own entry only
       @lent = false # whether a fiber gave back a place that another one had taken
     end
 
-    # Takes a place; waits for one. With a block, gives it back at its end.
-    # @return [Object, self] the block's value; self without a block
+    # Takes a place; waits if all are taken. If there is a block, gives the place back at the
+    # block's end.
+    # @return [Object, self] the block's value; self if there is no block
     def acquire(&block)
       return with_place(Fiber.current, nil, &block) if block
 
@@ -48,8 +50,8 @@ module Gyre
       self
     end
 
-    # Starts a task that holds a place while it runs. Waits first, which slows a loop that starts
-    # many tasks.
+    # Starts a task that holds a place while it runs. Waits for the place first, which slows down a
+    # loop that starts many tasks.
     # @param name [String, nil] as for {Task#async}
     # @param parent [Task, #async]
     # @param transient [Boolean]
@@ -76,7 +78,7 @@ module Gyre
     # @return [Boolean] whether {#acquire} would wait
     def blocking? = @count >= @limit
 
-    # Sets the number of places; with fewer, none is given out until enough have come back.
+    # Sets the number of places. If more are taken, gives out no place until enough have come back.
     # @param limit [Integer] at least 1
     def limit=(limit)
       check(limit)
@@ -120,12 +122,13 @@ module Gyre
       raise ArgumentError, "limit must be a positive Integer, not #{limit.inspect}"
     end
 
-    # Runs the block with a place, which it returns unless `kept` is true by then. Takes and returns
-    # the place under the lock, which defers the thread's exceptions, and records `holder`.
+    # Runs the block with a place, then gives the place back unless `kept` returns true. Takes and
+    # gives back under the lock, which defers the thread's exceptions. Records `holder` while the
+    # block runs.
     def with_place(holder, kept)
       held = waiter = noted = nil
       @lock.synchronize do
-        if @count < @limit # waiters come first: while there are any, every place is taken
+        if @count < @limit # while there are waiters, all places are taken
           @count += 1
           held = true
         else
@@ -142,7 +145,7 @@ module Gyre
       end
     end
 
-    # Requires the lock. `holder`: the recorded fiber.
+    # Gives back a place and forgets its recorded holder. Requires the lock.
     def give_up(holder)
       forget(@holders, holder) if holder
       hand_on
@@ -161,7 +164,7 @@ module Gyre
     # @return [Task, Fiber]
     def taker = Task.current? || Fiber.current
 
-    # Stops recording holders once a fiber gives back another's place.
+    # Stops recording takers, as a fiber has given back a place that another had taken.
     def lend
       @lent = true
       @takers.clear

@@ -1,22 +1,22 @@
 # frozen_string_literal: true
 
-# A lock for a few lines without waits, for state that Channel, Semaphore, Run and Offload::Pool
-# share between threads. Callers spin instead of parking, as a parked fiber could be stopped before
-# its work under the lock. Defers the thread's exceptions (Thread#raise, Timeout), so that nothing
-# is left half done. A trap handler may still run inside, in the fiber that it interrupts.
+# A lock for a few lines that do not wait. Protects state that Channel, Semaphore, Run and
+# Offload::Pool share between threads. Callers spin instead of parking, as a parked fiber could be
+# stopped before it gets the lock. Defers the thread's exceptions (Thread#raise, Timeout), so that
+# nothing is left half done. A trap handler may still interrupt the code under the lock.
 
 module Gyre
   class SpinLock
-    # For Thread.handle_interrupt. A literal would call Object#hash, where Ruby 3.1 may raise an
-    # exception for the thread.
+    # Argument of Thread.handle_interrupt. A literal would call Object#hash, in which Ruby 3.1 may
+    # raise an exception for the thread.
     NEVER = { Object => :never }.freeze
 
-    # A ConditionVariable's owner passes its mutex.
+    # `mutex`: given if a ConditionVariable uses the same mutex.
     def initialize(mutex = Thread::Mutex.new)
       @mutex = mutex
     end
 
-    # The block must not wait. Raises ThreadError in a trap handler inside it.
+    # The block must not wait. Raises ThreadError in a trap handler that has interrupted the block.
     def synchronize
       Thread.handle_interrupt(NEVER) do
         until @mutex.try_lock

@@ -44,8 +44,9 @@ module Gyre
 
     private
 
-    # Takes the lock, as a signal between the waiting thread's check and sleep would be lost; in a
-    # new thread, as the caller may hold other locks, or be a signal handler.
+    # Signals under the lock, as a signal between the waiting thread's check and sleep would be
+    # lost. If the lock is taken, a new thread waits for it: the caller may hold other locks, or be
+    # a signal handler.
     def signal_thread
       return Thread.new { @lock.synchronize { @condition.signal } } unless @lock.try_lock
 
@@ -53,7 +54,7 @@ module Gyre
       @lock.unlock
     end
 
-    # Repeats, as a wait may end early.
+    # Waits repeatedly, as a wait may end early.
     def park_until(timeout)
       @parked = true # in this order: `wake` looks here after it has set @woken
       Clock.within(timeout) do |left|

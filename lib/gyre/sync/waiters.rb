@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# Waiters in order, for Gyre::Queue and LimitedQueue. Passes on the wake-up of a stopped or late
-# receiver. Defers the thread's exceptions (Thread#raise, Timeout) between removing and waking a
-# waiter.
+# Waiters in order, for Gyre's queues and Promise. Passes a wake-up to the next waiter if its waiter
+# was stopped or is late. Defers the thread's exceptions (Thread#raise, Timeout) between removing a
+# waiter and waking it.
 #
-# Threads use it without a lock: by compare_by_identity each Hash operation is C under the GVL, so
-# that a waiter is removed only once.
+# Threads use the list without a lock. The Hash compares by identity, so each of its operations runs
+# in C under the GVL, and a waiter is removed only once.
 
 require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
@@ -19,8 +19,8 @@ module Gyre
 
     def size = @waiting.size
 
-    # Parks the caller until it is woken; false after the timeout. The block, called when a wake-up
-    # is possible, tells whether there is still something to wait for.
+    # Parks the caller until it is woken; false after the timeout. Parks only if the block returns
+    # true, which is called once a wake-up can reach the caller.
     def wait(timeout = nil, rank = 0)
       waiter = Waiter.new(@blocker)
       woken = false
@@ -35,7 +35,7 @@ module Gyre
       end
     end
 
-    # Wakes the longest waiter. Any thread may call it.
+    # Wakes the waiter that has waited longest. Any thread may call it.
     def wake = wake_some(1)
 
     def wake_all = wake_some(@waiting.size)

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Cases of a Gyre::Selection: each can be tried, wait by an offer, withdraw it, and finish with its
-# block, without a lock. A channel's case waits in the channel, others elsewhere.
+# Cases of a Gyre::Selection. A selection tries its cases, lets them wait with an offer, makes them
+# leave, and finishes the chosen case by calling its block. A channel's case waits in the channel,
+# other cases wait elsewhere.
 
 require "gyre/errors"
 require "gyre/loop/select"
@@ -15,7 +16,7 @@ module Gyre
         @block = block
       end
 
-      # The lock for a try; may be nil.
+      # The channel whose lock a try needs; nil if a try needs no lock.
       def channel; end
 
       def wait_in_channel(offer) = @offer = offer
@@ -23,10 +24,10 @@ module Gyre
       # Starts to wait, except in a channel.
       def wait_elsewhere; end
 
-      # Withdraws the offer, if it waits.
+      # Ends the wait if there is one.
       def leave; end
 
-      # Called if the selection cannot finish it after all.
+      # Called if the selection was stopped after the case had taken the offer.
       def give_back; end
 
       def finish = @block ? @block.call(value) : value
@@ -52,8 +53,8 @@ module Gyre
 
       def leave = @channel.forget(self)
 
-      # Called by the channel under its lock; `message` is Channel::NOTHING if closed. True if the
-      # selection still waited.
+      # Called by the channel under its lock; `message` is Channel::NOTHING if the channel is
+      # closed. True if the selection was still waiting.
       def take(message) = @offer.take(self) { @value = message }
 
       def finish
@@ -155,7 +156,7 @@ module Gyre
         begin
           @scheduler.io_wait(@io.to_io, @events, nil)
           raise IOError, "stream closed while a select waited for it" if @io.to_io.closed?
-        rescue IOError, SystemCallError => error # also after its own timeout
+        rescue IOError, SystemCallError => error # also IO#timeout's
           @error = error
         ensure
           @fiber = nil # may have another job from now on
@@ -166,7 +167,7 @@ module Gyre
       end
     end
 
-    # A task is over.
+    # Waits for a task's end.
     class Finish < Case
       def initialize(task, block)
         super(block)
@@ -193,8 +194,8 @@ module Gyre
       def to_s = "the end of #{@task.label}"
     end
 
-    # A waiting Gyre::Selection's offer to its cases: the first to take it wins. Any thread may take
-    # it, with or without a channel's lock.
+    # The offer of a waiting Gyre::Selection: the first case that takes it is chosen. Any thread may
+    # take it, even if it holds no channel's lock.
     class Offer
       attr_reader :taken
 
@@ -204,7 +205,8 @@ module Gyre
         @taken = nil
       end
 
-      # Takes a free offer, then yields before the selection continues. True if it was free.
+      # Takes the offer if it is free, and yields before the selection continues. True if the offer
+      # was free.
       def take(one)
         Thread.handle_interrupt(SpinLock::NEVER) do # both taken and the waiter woken
           next false unless @token.pop
@@ -216,7 +218,8 @@ module Gyre
         end
       end
 
-      # Returns nil after the timeout; then no case can take it.
+      # Returns the case that has taken the offer; nil after the timeout, when no case can take it
+      # any more.
       def wait(timeout)
         return @taken if @waiter.park(timeout) || @token.pop.nil? && @waiter.park
 
