@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Gyre.run: takes or makes the thread's scheduler, runs a block as the root of a tree of tasks, and
-# returns when all have ended. Gyre::Run is one call.
+# returns when all have ended. A Gyre::Run is a single call of it.
 
 require "gyre/errors"
 require "gyre/scheduler"
@@ -11,12 +11,12 @@ require "gyre/task/unawaited"
 require "gyre/inspection/watchdog"
 
 module Gyre
-  # Runs the block as a task and waits for it and its children. A thread without a scheduler gets
-  # one meanwhile; inside a task the block becomes its child.
+  # Runs the block as a task and waits for the task and its children. If the thread has no
+  # scheduler, it gets one meanwhile. Inside a task the block runs as a child of that task.
   #
-  # The block's exception stops the other tasks and waits for their `ensure` blocks; so do an
-  # Interrupt, any task's `exit`, Thread#kill, Thread#raise and a timeout around. A second Interrupt
-  # cuts these short.
+  # If the block raises an exception, stops the other tasks and waits for their `ensure` blocks. An
+  # Interrupt, any task's `exit`, Thread#kill, Thread#raise and a surrounding timeout do the same. A
+  # second Interrupt cuts the `ensure` blocks short.
   # @param name [String] the task's name
   # @param watchdog [Numeric, Boolean, nil] seconds until a blocked loop is reported; true: default
   # @yieldparam task [Task]
@@ -42,7 +42,7 @@ module Gyre
   class Run
     include Inspection::Awaited
 
-    # In a thread without a scheduler.
+    # Called in a thread that has no scheduler.
     def self.on_new_scheduler(name, watchdog, block)
       scheduler = Scheduler.new
       Fiber.set_scheduler(scheduler)
@@ -53,7 +53,7 @@ module Gyre
       end
     end
 
-    # On an existing scheduler; drives it unless another fiber does.
+    # Called if the thread has a scheduler; drives it unless another fiber does.
     def self.on_existing(scheduler, name, watchdog, block)
       unless scheduler.is_a?(Scheduler)
         raise Error, "Gyre.run needs a Gyre::Scheduler, but this thread has a #{scheduler.class}"
@@ -93,7 +93,7 @@ module Gyre
       @unawaited = Task::Unawaited.new(scheduler)
       @to_stop = Thread::Queue.new
       @lock = SpinLock.new
-      @listeners = {}.compare_by_identity # task => those to be woken at its end, of any thread
+      @listeners = {}.compare_by_identity # task => listeners of any thread, woken at its end
       @leaving = @forker = nil
     end
 
@@ -120,7 +120,7 @@ module Gyre
     # @return [String]
     def label = "the caller of Gyre.run"
 
-    # Shown as awaited by this run's fiber, even while it drives.
+    # This run's fiber waits for the root task, even while it drives.
     # @return [Array<Task>]
     def awaited = [@root]
 
@@ -134,7 +134,7 @@ module Gyre
     # @param task [Task]
     def task_finished(task)
       listeners = @lock.synchronize { @listeners.delete(task) } unless @listeners.empty?
-      listeners&.each(&:wake) # without the lock: it may have to wait for another one
+      listeners&.each(&:wake) # without the lock, as it may wait for another lock
       @unawaited.parent_finished(task)
       wake if task.equal?(@root)
     end
@@ -153,15 +153,15 @@ module Gyre
     # @return [Integer]
     def listeners_count(task) = @listeners[task] ? @listeners[task].size : 0
 
-    # Stops a task for another thread.
+    # Called by another thread to stop a task.
     # @param task [Task]
     def stop_later(task)
       @to_stop.push(task)
       wake
     end
 
-    # In a forked child only the forking fiber continues: other tasks have ended, those above it end
-    # with it. Does nothing for a fork outside tasks.
+    # Called in a forked child, where only the forking fiber continues. Tasks above the forking task
+    # end with it, all others at once. Does nothing if the fork was outside of tasks.
     def process_fork
       forker = Task.current? or return
       forker.forget_waiters
@@ -172,7 +172,8 @@ module Gyre
       @forker = forker if @drives
     end
 
-    # There the forking fiber is Ruby's root fiber, whose end would end the program.
+    # In a forked child goes on in Gyre.run's caller: the forking fiber is Ruby's root fiber, whose
+    # end would end the program.
     # @param task [Task] whose block is over
     def forker_ended(task)
       @fiber.transfer if task.equal?(@forker)
@@ -197,7 +198,7 @@ module Gyre
       end
     end
 
-    # Waits for a driver, or the first parking task would have to drive.
+    # Starts the root once there is a driver; otherwise the first parking task would have to drive.
     def start
       @scheduler.spawn(@root) if @scheduler.loop_running?
     end
@@ -209,12 +210,12 @@ module Gyre
     # Ends the wait of the loop or of this run's fiber. Any thread may call it.
     def wake = @drives ? @scheduler.wakeup : @scheduler.unblock(self, @fiber)
 
-    # After an exception no task stays behind.
+    # Stops all tasks and waits for their end, after an exception.
     def unwind
       @root.stop
       begin
         wait_until { @root.finished? }
-      rescue SignalException # a second time, impatient
+      rescue SignalException # the second one
         @root.stop_again
         retry
       end

@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# Signals as values to wait for (Gyre.signals) or handlers during a block (Signals.handle). Restores
-# former handlers (loop/traps.rb). A signal handler may take no lock, so it fills a Thread::Queue,
-# and a short-lived thread passes the name on.
+# Lets tasks wait for signals (Gyre.signals) and sets handlers during a block (Signals.handle).
+# loop/traps.rb restores former handlers. A signal handler may take no lock, so it pushes the name
+# to a Thread::Queue, and a short-lived thread sends it to the channel.
 
 require "gyre/sync/channel"
 require "gyre/loop/traps"
 require "gyre/task"
 
 module Gyre
-  # Listens to signals, which lose their usual effect, until the block's or else the task's end.
-  # Each signal reaches all listeners.
+  # Listens to signals until the block's end, or until the task's end if there is no block. The
+  # signals lose their usual effect. Each signal reaches all listeners.
   # @example
   #   Gyre.signals("INT", "TERM").wait
   # @param names [Array<String, Symbol>] "INT", "TERM", "HUP", "USR1", …
@@ -38,9 +38,10 @@ module Gyre
     @lock = Thread::Mutex.new
 
     class << self
-      # Handles signals during a block, beside other listeners.
+      # Handles signals during a block. Other listeners get them, too.
       # @param names [Array<String>]
-      # @param on_signal [Proc] gets the name in the signal handler: no locks, no waits
+      # @param on_signal [Proc] gets the name in the signal handler, where it may neither lock nor
+      #   wait
       # @return [Object] the block's value
       def handle(names, on_signal)
         listeners = []
@@ -105,7 +106,7 @@ module Gyre
       self
     end
 
-    # Stops listening; the last listener's end restores the former effect.
+    # Stops listening. The end of a signal's last listener restores the former effect.
     # @return [self]
     def close
       @listeners.each { |listener| Loop::Traps.remove(listener) }

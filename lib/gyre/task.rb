@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # A task: a block in a pooled fiber, with a parent that outlives it. Gyre.run makes the root,
-# Task#async others. Uses Gyre::Scheduler's public methods. Belongs to one thread; others may only
-# call `wait`, `stop` and questions.
+# Task#async others. Uses Gyre::Scheduler's public methods. Belongs to one thread; other threads may
+# only wait for it, stop it and ask for its state.
 
 require "gyre/clock"
 require "gyre/deadline"
@@ -20,8 +20,8 @@ module Gyre
   # (see Task#every)
   def self.every(seconds, name = nil, **options, &block) = Task.current.every(seconds, name, **options, &block)
 
-  # Work beside other work. Ends after its block *and* all children; a failed or stopped block stops
-  # them.
+  # A task ends after its block *and* all children. If the block fails or is stopped, the children
+  # are stopped.
   #
   #   body runs ──ends well──► waits for its children ──────────────┐
   #       │                    (stops transient ones at the end)    ├─► finished: :completed, :failed or :stopped
@@ -85,7 +85,7 @@ module Gyre
     # @param transient [Boolean] stopped once only transient children are left; has no deadline
     # @yieldparam task [Task] the child
     # @return [Task] {#wait} has its value or exception
-    # @raise [Error] this task is over, or another thread's
+    # @raise [Error] this task is over, or belongs to another thread
     def async(name = nil, transient: false, &block)
       raise ArgumentError, "async needs a block" unless block
       raise Error, "#{label} is over: it can have no more children" if finished?
@@ -119,8 +119,8 @@ module Gyre
       end
     end
 
-    # Runs a block periodically, as a child: at multiples of the time from now, without missed ones.
-    # An exception ends it, and is reported at once unless a caller waits.
+    # Runs a block periodically, as a child, at multiples of the time from now. Skips missed beats.
+    # An exception ends the child.
     # @param seconds [Numeric] before the first beat and between beats
     # @param name [String, nil]
     # @param transient [Boolean] whether it ends once only transient children are left
@@ -167,7 +167,8 @@ module Gyre
       self
     end
 
-    # Waits for all children, including later ones, then for the task itself, except in that task.
+    # Waits for all children, including later ones, then for the task itself unless the task is the
+    # caller.
     # @return [Object] as {#wait}; nil for the calling task
     # @raise [Exception] the first failed one's
     def wait_all
@@ -189,9 +190,10 @@ module Gyre
       nil
     end
 
-    # Runs the block with a time limit: raises `exception` at its wait, which the block cannot
-    # rescue; `ensure` runs, nested timeouts are kept apart. Never interrupts computing. Stops
-    # children started in the block, if the time ends first (see Gyre.with_deadline).
+    # Runs the block with a time limit. When the time is over, ends the block's wait and raises
+    # `exception` to the caller. The block runs its `ensure` but cannot rescue `exception`, and
+    # neither can an inner timeout. Never interrupts computing. At the limit stops children started
+    # in the block (see Gyre.with_deadline).
     # @param seconds [Numeric, nil] nil: no limit; 0 or less: ends at the first wait
     # @param exception [Class, Exception]
     # @param message [String, nil] nil: the exception's own
@@ -208,9 +210,9 @@ module Gyre
       end
     end
 
-    # Stops the task and all below it: each raises {Stop} once, at its wait, the lowest first.
-    # `ensure` blocks run to their end, before {#wait} returns. Raises Stop here for the calling
-    # task or one above it. From another thread only requests it.
+    # Stops the task and all tasks below it, the lowest first: each raises {Stop} once, at its wait.
+    # `ensure` blocks run to their end before {#wait} returns. If the calling task is among these
+    # tasks, raises Stop here. Another thread only requests the stop.
     # @return [self]
     def stop
       return self if finished?
@@ -221,9 +223,10 @@ module Gyre
     end
     alias cancel stop
 
-    # Runs a block that no stop of this task, or of one above or below, interrupts: stops wait for
-    # its end, and its exception takes precedence. May be nested. This task's deadlines, `exit`, and
-    # a second Interrupt of Gyre.run still interrupt it.
+    # Runs a block that no stop of this task or of a task above it interrupts; tasks below are not
+    # stopped either. The stop waits for the block's end. An exception of the block takes
+    # precedence. May be nested. This task's deadlines, `exit`, and a second Interrupt of Gyre.run
+    # still interrupt it.
     # @return [Object] the block's value
     def defer_stop
       return yield if @stopping
@@ -283,7 +286,8 @@ module Gyre
     # @return [Deadline, nil]
     def deadline = @context.nearest_deadline
 
-    # A value of this task, inherited by later children; a task's changes are invisible to others.
+    # Returns a value of this task. Later children inherit it. Other tasks do not see a task's
+    # changes.
     # @param key [Object]
     # @return [Object, nil]
     def [](key) = @context.values[key]
@@ -310,9 +314,9 @@ module Gyre
     # @return [Array<String>, nil] nil after its end
     def backtrace(*arguments) = @fiber&.backtrace(*arguments)
 
-    # Prints the task and all below: name, annotation, wait, age, place.
+    # Prints the task and all tasks below it: name, annotation, wait, age, place.
     # @param out [#puts]
-    # @param backtrace [Boolean] prints backtraces without Gyre's part
+    # @param backtrace [Boolean] prints backtraces, without Gyre's own lines
     # @return [nil]
     def print_hierarchy(out = $stdout, backtrace: false) = Inspection::Hierarchy.new(scheduler, backtrace: backtrace).print(self, out)
 
@@ -345,7 +349,7 @@ module Gyre
     # @return [Boolean] whether a stop is under way
     def stopping? = !finished? && (@stopping == true || stop_deferred?)
 
-    # Returns its block's fiber, then its children, which must end before it.
+    # Returns the block's fiber or, once the block is over, the children, which must end first.
     # @return [Array<Fiber, Task>]
     def awaited = @fiber ? [@fiber] : children.reject(&:transient?)
 
@@ -387,7 +391,8 @@ module Gyre
       over
     end
 
-    # Calls `listener.wake` at the task's end, maybe at once. Any thread may call it.
+    # Calls `listener.wake` at the task's end, or at once if the task is over. Any thread may call
+    # it.
     # @param listener [#wake]
     def listen(listener)
       run.listen(self, listener)
@@ -404,7 +409,7 @@ module Gyre
       @outcome.give_up(self) if failed?
     end
 
-    # Stops it for a caller with its own exception.
+    # Stops the task and waits for its end, for a caller that has an exception of its own.
     def abandon
       stop
       await_end unless finished?
@@ -416,7 +421,7 @@ module Gyre
       @outcome.report if @outcome.is_a?(Failure)
     end
 
-    # At Gyre.run's second interrupt: also stops stopping tasks.
+    # Called at Gyre.run's second interrupt: also interrupts tasks that are stopping.
     def stop_again = family.each { |task| task.interrupt(Stop.new, again: true) }
 
     # @param deadline [Deadline] passed; stops children started under it
@@ -426,13 +431,14 @@ module Gyre
     # @return [Array<Task>] children started under it
     def children_under(deadline) = children.select { |child| child.context.under?(deadline) }
 
-    # Completes ends of tasks that an exception interrupted, from the leaves up.
+    # Finishes tasks whose end an exception has interrupted, children first.
     def settle = family.each { |task| task.settle_alone } # protected: no symbol can call it
 
-    # In a forked child, without the parent's waiters.
+    # Called in a forked child, which lacks the waiters.
     def forget_waiters = @waiters = nil
 
-    # In a forked child, without the parent's fiber: ends, unless the forking task is below.
+    # Called in a forked child, which lacks this task's fiber. The task ends, unless the forking
+    # task is below it.
     def stay_behind
       @fiber = nil
       forget_waiters
@@ -484,7 +490,7 @@ module Gyre
     # @param deadline [Deadline]
     def stop_late(deadline) = stop_family(Stop.new("the task was stopped by its #{deadline}", deadline), on_loop: true)
 
-    # Stops needless children, or finishes without children.
+    # Finishes the task if it has no children. Stops them if all are transient.
     # @return [Task, nil] the parent, if finished
     def end_children
       return if @outcome.equal?(RUNNING)
@@ -520,8 +526,8 @@ module Gyre
 
     def late(stop) = TimeoutError.new(nil, stop.deadline).tap { |error| error.set_backtrace(stop.backtrace) }
 
-    # Thread#kill and Thread#raise may strike at any line here; nothing else would end tasks below
-    # and above.
+    # Thread#kill and Thread#raise may interrupt any line here. The `ensure` then ends tasks below
+    # and above, as nothing else would.
     def end_body(outcome)
       ended = false
       @fiber = nil
@@ -546,8 +552,8 @@ module Gyre
       run.task_finished(self)
     end
 
-    # Parks the caller until the task's end: a fiber of its thread (cheap), another fiber, or a
-    # thread.
+    # Parks the caller until the task's end. The caller is a fiber of the task's thread (cheap),
+    # another fiber, or a thread.
     # @param timeout [Numeric, nil] seconds
     # @return [Boolean] whether it is over
     def await_end(timeout = nil)
@@ -577,7 +583,7 @@ module Gyre
       finished?
     end
 
-    # A waiter was stopped, or is late.
+    # Called when a waiter was stopped or is late.
     def leave_waiters(fiber)
       return @waiters.delete_at(@waiters.index(fiber)) unless finished?
 
@@ -614,8 +620,8 @@ module Gyre
       raise stop if stop_family(stop, on_loop: failed)
     end
 
-    # Stops this task and all below, except the calling one.
-    # @return [Boolean] whether that is among them
+    # Stops this task and all tasks below it, except the calling task.
+    # @return [Boolean] whether the calling task is among them
     def stop_family(stop = Stop.new, on_loop: false)
       own = false
       family(spare_deferring: true).each { |task| own = true if task.interrupt(task.equal?(self) ? stop : Stop.new, on_loop: on_loop) }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Testing: tasks under a clock that jumps instead of sleeping, in a seeded order. `require
-# "gyre/testing"`, in tests.
+# Gyre::Testing: runs tasks in a seeded order, under a clock that jumps instead of sleeping. Only
+# tests require it.
 
 require "gyre/errors"
 require "gyre/run"
@@ -22,8 +22,8 @@ module Gyre
     end
 
     class << self
-      # Runs like Gyre.run, without real time for sleeps and timers; a seed repeats the order of
-      # ready fibers, and is printed after failures.
+      # Runs like Gyre.run, but sleeps and timers take no real time. A seed repeats the order of
+      # ready fibers, and is printed after a failure.
       # @param seed [Integer, nil] nil: GYRE_SEED, or random
       # @yieldparam task [Task]
       # @return [Object] the block's value

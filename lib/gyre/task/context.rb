@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A task's deadlines and values, inherited by children. Immutable, so that parent and children share
-# one until a change.
+# A task's deadlines and values, inherited by children. Immutable, so that a parent and its children
+# can share a context. A change makes a new context.
 
 module Gyre
   class Task
@@ -20,7 +20,7 @@ module Gyre
 
       def with_value(key, value) = Context.new(@run, @deadline, @values.merge(key => value).freeze)
 
-      # The innermost first.
+      # Returns all deadlines, the innermost first.
       def deadlines
         list = []
         deadline = @deadline
@@ -31,7 +31,7 @@ module Gyre
         list
       end
 
-      # The outermost of several.
+      # Of several deadlines with the same end returns the outermost.
       def nearest_deadline = deadlines.select(&:binding?).reverse.min_by(&:at)
 
       def under?(deadline) = deadlines.any? { |one| one.equal?(deadline) }

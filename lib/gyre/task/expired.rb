@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Ends a deadline's block. Only its deadline converts it to the caller's exception: a `rescue
-# Gyre::TimeoutError` around an inner timeout does not catch an outer one. Made by the scheduler.
+# Ends a deadline's block. Only its deadline converts it to the caller's exception, so a `rescue
+# Gyre::TimeoutError` around an inner timeout does not catch an outer timeout. Made by the
+# scheduler.
 
 module Gyre
   class Task
@@ -9,18 +10,19 @@ module Gyre
     class Expired < Exception # rubocop:disable Lint/InheritException
       attr_reader :deadline
 
-      # On the loop at the deadline; stops the tasks below.
+      # Called on the loop at the deadline; stops the block's tasks.
       def initialize(deadline)
         super("the time is over: #{deadline}")
         @deadline = deadline
         deadline.expire
       end
 
-      # True while this exception is on its way out of the deadline's block.
+      # True until this exception has left the deadline's block.
       def cancels? = !deadline.over?
 
-      # Returns a cancellation that leaves the block before this one: a stop, or an outer deadline's
-      # end; but not `before`, which propagated when the block began in an `ensure`.
+      # Returns the cancellation that was leaving the block when this exception came: a stop, or an
+      # outer deadline's end. Ignores `before`, which was propagating when the block began in an
+      # `ensure`.
       def interrupted(before)
         error = cause
         until error.nil? || error.equal?(before)

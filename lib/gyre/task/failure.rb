@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The exception that ended a task, and whether a `wait` has raised it; Gyre::Task::Unawaited keeps
-# the others. Does not refer to its task, which may be collected meanwhile.
+# The exception that ended a task. Knows whether a `wait` has raised it; Gyre::Task::Unawaited keeps
+# failures that no `wait` has raised. Does not refer to the task, so that the task can be collected.
 
 module Gyre
   class Task
@@ -9,7 +9,7 @@ module Gyre
       attr_reader :error
       attr_reader :parent
 
-      # `what`: the task's name; `waiters`: their number.
+      # `what`: the task's label.
       def initialize(run, parent, what, error)
         @run = run
         @parent = parent
@@ -19,7 +19,8 @@ module Gyre
         @settled = false
       end
 
-      # The task is over. Gyre.run asks for the root's failure; transient tasks need no `wait`.
+      # Called when the task is over. Gyre.run asks for the root's failure. A transient task's
+      # failure is reported at once if no caller waits.
       def expect(waiters, task)
         @waiters = waiters
         return if waiters.positive? || @parent.nil?
@@ -27,7 +28,7 @@ module Gyre
         task.transient? ? report : @run.unawaited.add(self, task)
       end
 
-      # Returns the exception, which is then not reported.
+      # Returns the exception, which is no longer reported then.
       def ask
         unless @settled
           @settled = true
@@ -36,7 +37,7 @@ module Gyre
         @error
       end
 
-      # A waiter left before the failure reached it.
+      # Called when a waiter leaves before it gets the failure.
       def give_up(task)
         @waiters -= 1
         @run.unawaited.add(self, task) if @waiters.zero? && !@settled

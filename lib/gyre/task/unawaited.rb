@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Failures of a Gyre.run that no `wait` has raised. Reports one when its task's parent finishes, or
-# once the program has forgotten the task, so that no `wait` can come; a fiber requests small
-# garbage collections to learn that.
+# Failures of a Gyre.run that no `wait` has raised. Reports a failure when the task's parent
+# finishes, or once the task is collected, as no `wait` can come then. A fiber starts minor garbage
+# collections to find such tasks.
 
 module Gyre
   class Task
     class Unawaited
-      # Seconds until the first check for forgotten tasks; later ones wait twice as long.
+      # Seconds until the first check for collected tasks. Each further check waits twice as long.
       LOOK_AFTER_S = 1
       LOOK_AFTER_S_LIMIT = 60
 
@@ -38,14 +38,14 @@ module Gyre
         @failures.delete(parent)&.each_key(&:report) unless @failures.empty?
       end
 
-      # Reports the rest; later ones are reported at once.
+      # Reports all failures. Later failures are reported at once.
       def finish
         @ended = true
         @scheduler.fiber_interrupt(@watcher, Stop.new) if @watcher
         parent_finished(@failures.first.first) until @failures.empty?
       end
 
-      # In a forked child, without the parent's failures and fiber.
+      # Called in a forked child, which drops the parent's failures and fiber.
       def process_fork
         @failures.clear
         @watcher = nil

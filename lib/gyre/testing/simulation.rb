@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A run of Gyre::Testing: gives the scheduler's clock to Gyre. Made by Gyre::Testing.run.
+# A run of Gyre::Testing: makes Gyre use the scheduler's virtual clock. Made by Gyre::Testing.run.
 
 require "gyre/clock"
 require "gyre/offload"
@@ -18,9 +18,9 @@ module Gyre
         end
       end
 
-      attr_reader :random # for draws beside the order of fibers
+      attr_reader :random # for random choices other than the order of fibers
 
-      # `seed` nil keeps fibers' order.
+      # If `seed` is nil, ready fibers keep their order.
       def initialize(scheduler, seed)
         @scheduler = scheduler
         @random = Random.new(seed || 0)
@@ -32,7 +32,7 @@ module Gyre
 
       def elapsed = now - @begun_at
 
-      # Work beside the loop, in real time.
+      # Runs work of other threads, which takes real time.
       def outside
         @scheduler.outside(1)
         yield
@@ -40,7 +40,7 @@ module Gyre
         @scheduler.outside(-1)
       end
 
-      # Prepended to whatever returns the time.
+      # Prepended to Clock's singleton class.
       module Time
         def now
           simulation = Simulation.current
