@@ -121,7 +121,6 @@ module Gyre
     # @api private
     def binding? = !@passed && (!@over || @lasting)
 
-    # True if the block has ended.
     # @api private
     def over? = @over
 

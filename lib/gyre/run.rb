@@ -37,7 +37,6 @@ module Gyre
     end
   end
 
-  # A call of Gyre.run.
   # @api private
   class Run
     include Inspection::Awaited
@@ -63,7 +62,6 @@ module Gyre
       Watchdog.guard(scheduler, watchdog) { new(scheduler, drives: drives).call(name, block) }
     end
 
-    # Inside a task.
     def self.nested(parent, name, block)
       child = parent.async(name, &block)
       begin

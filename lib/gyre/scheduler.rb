@@ -16,7 +16,6 @@ require_relative "scheduler/io_buffer"
 require_relative "scheduler/pooled_fiber"
 
 module Gyre
-  # A thread's Fiber::Scheduler.
   class Scheduler
     extend Forwardable
 
@@ -34,7 +33,6 @@ module Gyre
       Fiber.set_scheduler(nil) if Fiber.scheduler # Ruby 3.1 keeps it after an exception
     end
 
-    # Returns this machine's backends.
     # @return [Array<String>] the best first, such as ["epoll", "io_uring", "select"]
     def self.availables = Loop.availables
 
@@ -154,7 +152,6 @@ module Gyre
       Offload.call(abandon: false) { work.call }
     end
 
-    # Called by the engines' process_wait.
     # @return [Process::Status]
     def process_wait_in_thread(pid, flags)
       return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?

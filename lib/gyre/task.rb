@@ -42,7 +42,6 @@ module Gyre
     NO_CHILDREN = {}.freeze
     private_constant :RUNNING, :STOPPED, :NO_CHILDREN
 
-    # The calling task.
     # @return [Task]
     # @raise [RuntimeError] outside of tasks
     def self.current
@@ -310,7 +309,6 @@ module Gyre
       self
     end
 
-    # Returns its block's backtrace.
     # @return [Array<String>, nil] nil after its end
     def backtrace(*arguments) = @fiber&.backtrace(*arguments)
 
@@ -402,7 +400,6 @@ module Gyre
       listener.wake
     end
 
-    # Ends a `listen`.
     # @param listener [#wake]
     def unlisten(listener)
       run.unlisten(self, listener)
@@ -416,7 +413,6 @@ module Gyre
       report_failure
     end
 
-    # Reports an exception that no `wait` raises.
     def report_failure
       @outcome.report if @outcome.is_a?(Failure)
     end
@@ -486,7 +482,6 @@ module Gyre
       false
     end
 
-    # Stops the task after its parent's deadline.
     # @param deadline [Deadline]
     def stop_late(deadline) = stop_family(Stop.new("the task was stopped by its #{deadline}", deadline), on_loop: true)
 

@@ -8,7 +8,6 @@ require "gyre/run"
 require "gyre/testing/simulation"
 
 module Gyre
-  # For tests of programs that wait.
   module Testing
     # Also prints the seed with reported exceptions.
     # @api private

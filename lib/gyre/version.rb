@@ -2,6 +2,5 @@
 
 # The gem's version.
 module Gyre
-  # Semantic version.
   VERSION = "0.1.0"
 end

@@ -23,10 +23,8 @@ module Gyre
       #   @return [String]
     end
 
-    # The fibers' waits for each other in a snapshot.
     # @api private
     class Deadlock
-      # Waits for other objects are ignored.
       KINDS = [Thread::Mutex, Awaited, Semaphore].freeze
 
       # Raises or reports a deadlock if there is one. Called if the loop is idle or has a watchdog.

@@ -50,7 +50,6 @@ module Gyre
         nil
       end
 
-      # Prints the scheduler's tasks.
       # @param out [#puts]
       def print_all(out)
         print = ->(line) { out.puts "  #{line}" }
@@ -89,7 +88,6 @@ module Gyre
         end
       end
 
-      # Yields the lines of a deadlock, if there is one.
       def each_circle_line(&block)
         circle = Deadlock.new(@inspection).circle or return
 

@@ -8,7 +8,6 @@ require "gyre/scheduler"
 require "rbconfig"
 
 module Gyre
-  # Watches a loop from its own thread.
   class Watchdog
     # Default seconds that the loop may be held.
     LIMIT_S = 0.1
@@ -31,7 +30,6 @@ module Gyre
         new(scheduler, limit_s, out)
       end
 
-      # For Gyre.run.
       # @param limit_s [Numeric, true, false, nil] nil: GYRE_WATCHDOG_MS
       # @api private
       def guard(scheduler, limit_s)

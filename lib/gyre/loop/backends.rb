@@ -74,7 +74,6 @@ module Gyre
         "backend: none, GYRE_BACKEND=#{asked}: #{error.message}\n"
       end
 
-      # Tells why the native engine is missing and how to get it.
       def native_remedy
         if asked == PORTABLE then "GYRE_BACKEND=select runs only the loop and the scheduler; unset it"
         elsif native? then "no native backend opens here (Gyre::Loop.explain has the reasons)"

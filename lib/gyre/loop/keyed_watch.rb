@@ -32,7 +32,6 @@ module Gyre
         @keyed.failed(self)
       end
 
-      # Leaves the loop until {#attach}.
       def detach
         @registration&.cancel
         @registration = nil

@@ -10,7 +10,6 @@ require_relative "timers"
 module Gyre
   class Loop
     class Portable
-      # A party's interest in a descriptor.
       class Watch
         attr_reader :io, :fd, :interest
 
@@ -35,7 +34,6 @@ module Gyre
           @target&.ready(ready) unless ready.zero?
         end
 
-        # Called when the descriptor is closed.
         def fail
           target = @target
           cancel

@@ -39,7 +39,6 @@ module Gyre
         keep(@writers, fd, io, interest & IO::WRITABLE)
       end
 
-      # Ignores a descriptor that is not watched.
       def unwatch(fd)
         @ios.delete(fd)
         @readers.delete(fd)

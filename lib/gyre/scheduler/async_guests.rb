@@ -15,7 +15,6 @@ module Gyre
         def duration = time - now
       end
 
-      # Extends a scheduler that has Async tasks.
       module Host
         # Fiber.schedule in an Async task makes an Async task.
         def fiber(*arguments, **options, &block) = options.empty? && ::Async::Task.current? ? async(*arguments, &block).fiber : super

@@ -17,7 +17,6 @@ module Gyre
         scheduler.yield
       end
 
-      # Since Ruby 3.3.
       if Fiber.method_defined?(:kill)
         def kill
           scheduler = Fiber.scheduler

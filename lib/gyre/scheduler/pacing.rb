@@ -11,13 +11,11 @@ module Gyre
     # Prepended to the socket classes. Each method is written out, as Ractors call no methods
     # defined by blocks.
     module Pacing
-      # Yields if due.
       def self.pace
         scheduler = Fiber.current_scheduler
         scheduler.pace if scheduler.is_a?(Scheduler)
       end
 
-      # TCPServer, UNIXServer, Socket
       module Accept
         def accept(*)
           Pacing.pace
@@ -32,7 +30,6 @@ module Gyre
         end
       end
 
-      # IPSocket, UNIXSocket, Socket
       module ReceiveFrom
         def recvfrom(*)
           Pacing.pace

@@ -12,7 +12,6 @@ require_relative "portable/fibers"
 
 module Gyre
   class Scheduler
-    # Extends schedulers whose backend is select.
     module Portable
       extend Forwardable
 
@@ -81,7 +80,6 @@ module Gyre
         true
       end
 
-      # For condition_wait.rb.
       def_delegators :@fibers, :expect_signal, :signalled?
 
       # Raises an exception in a fiber at its present or next wait
@@ -196,7 +194,6 @@ module Gyre
 
       def backend = Loop::Select::NAME
 
-      # Called by print_hierarchy, watchdog, the search for deadlocks and scheduler/pacing.rb.
       def_delegators :@fibers, :stats, :list_waits, :waiting_in, :working?, :ask, :pulse, :suspicious=, :pace
 
       # Called in a forked child: only the forking fiber continues, on a new loop.

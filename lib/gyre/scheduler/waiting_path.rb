@@ -17,7 +17,6 @@ module Gyre
         def initialize(path, *arguments, **options) = WaitingPath.waits?(path) ? Offload.call(abandon: :seen) { super } : super
       end
 
-      # Prepended to IO.
       module Reopen
         def reopen(path, *arguments, **options) = WaitingPath.waits?(path) ? Offload.call(abandon: :seen) { super } : super
       end

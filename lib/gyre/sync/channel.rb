@@ -145,7 +145,6 @@ module Gyre
       message
     end
 
-    # Registers a waiting case.
     # @api private
     # @param one [Selection::Receive, Selection::Send]
     def wait_for(one) = waiting_like(one)[one] = true

@@ -29,7 +29,6 @@ module Gyre
     selection.call(timeout)
   end
 
-  # The cases of one Gyre.select.
   class Selection
     # Use Gyre.select.
     # @api private

@@ -43,7 +43,6 @@ module Gyre
         @run.unawaited.add(self, task) if @waiters.zero? && !@settled
       end
 
-      # Reports the exception unless a caller has it.
       def report
         return if @settled
 

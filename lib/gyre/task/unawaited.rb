@@ -33,7 +33,6 @@ module Gyre
         @failures.delete(failure.parent) if siblings.empty?
       end
 
-      # Reports failures of a task's children.
       def parent_finished(parent)
         @failures.delete(parent)&.each_key(&:report) unless @failures.empty?
       end

@@ -40,7 +40,6 @@ module Gyre
         @scheduler.outside(-1)
       end
 
-      # Prepended to Clock's singleton class.
       module Time
         def now
           simulation = Simulation.current
@@ -48,7 +47,6 @@ module Gyre
         end
       end
 
-      # Prepended to Offload.
       module Work
         def run(work, **options)
           simulation = Simulation.current
@@ -56,7 +54,6 @@ module Gyre
         end
       end
 
-      # Prepended to Gyre::Selection.
       module Draw
         private
 

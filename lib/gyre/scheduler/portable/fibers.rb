@@ -89,7 +89,6 @@ module Gyre
           waiter.value
         end
 
-        # Makes a fiber ready if it is parked.
         def wake(waiter, value)
           return unless waiter.state == :parked
 
@@ -294,7 +293,6 @@ module Gyre
         # True in a forked child, in the thread that had a scheduler at the fork.
         def forked? = Thread.current.thread_variable_get(:gyre_forked)
 
-        # Does nothing if the program has disabled the collector.
         def collect
           return if GC.disable
 

@@ -87,7 +87,6 @@ module Gyre
           @state = :parked
         end
 
-        # True until the fiber is entered again.
         def waiting? = @state == :parked || @state == :ready
 
         # True if the fiber waits in a method of Thread::Queue or Thread::SizedQueue. Calls no

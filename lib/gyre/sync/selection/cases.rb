@@ -64,7 +64,6 @@ module Gyre
       end
     end
 
-    # Receives from a channel.
     class Receive < ChannelCase
       attr_reader :value
 
@@ -83,7 +82,6 @@ module Gyre
       def to_s = "a message from #{@channel.label}"
     end
 
-    # Sends to a channel.
     class Send < ChannelCase
       attr_reader :message
 
@@ -167,7 +165,6 @@ module Gyre
       end
     end
 
-    # Waits for a task's end.
     class Finish < Case
       def initialize(task, block)
         super(block)
