@@ -38,11 +38,10 @@ module Gyre
     end
   end
 
-  # The command line is wrong; the message explains the mistake. `gyre` exits with status 2.
+  # The command line is wrong; the message explains the mistake. `gyre` exits with 2.
   class UsageError < Error; end
 
-  # A server or command cannot begin or continue; the message tells what to do. `gyre` exits with
-  # status 1.
+  # A server or command cannot begin or go on; the message tells what to do. `gyre` exits with 1.
   class StartError < Error; end
 
   # Raised in a stopped task at its wait. Not a StandardError, so that `rescue => error` does not

@@ -63,8 +63,7 @@ module Gyre
       lines = circle.filter_map do |node|
         next "  #{label(node.entered)} is #{describe(node)} at #{node.place}" if node.is_a?(Wait)
 
-        # The task's block is over. While a task's block runs, the Wait of its fiber is shown
-        # instead.
+        # The block is over. While a block runs, the Wait of its fiber is shown instead.
         "  #{node.label} is waiting for its children" if node.awaited.none?(Fiber)
       end
       lines.join("\n")

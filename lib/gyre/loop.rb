@@ -133,8 +133,8 @@ module Gyre
     # @return [Process::Status, nil]
     attr_reader :status
 
-    # Queues the key at each signal of this name. When the signal's last watch ends, restores the
-    # former handler.
+    # Queues the key at each signal of this name. The end of the last watch restores the former
+    # handler.
     # @param key [Object] not in use
     # @param name [String, Symbol, Integer] for Signal.trap
     # @return [self]

@@ -31,8 +31,7 @@ module Gyre
         false
       end
 
-      # Returns the first candidate that exists, so that a file that does not load raises its own
-      # error.
+      # Returns the first candidate that exists. Requiring a broken file raises its own error.
       def existing_feature
         library = File.expand_path("..", __dir__)
         features.find { |feature| File.exist?(File.join(library, "#{feature}.#{RbConfig::CONFIG["DLEXT"]}")) } || features.last

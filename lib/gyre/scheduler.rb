@@ -60,8 +60,7 @@ module Gyre
     # @api private
     def runs = @runs ||= []
 
-    # Called when Thread#raise is about to send an exception (scheduler/fiber_raise.rb). Any thread
-    # may call it.
+    # Called by ThreadRaise, in any thread, when Thread#raise is about to send an exception.
     # @param error [Exception]
     # @api private
     def note_for_thread(error) = (@for_thread ||= ObjectSpace::WeakMap.new)[error] = true

@@ -20,8 +20,7 @@ module Gyre
   # (see Task#every)
   def self.every(seconds, name = nil, **options, &block) = Task.current.every(seconds, name, **options, &block)
 
-  # A task ends after its block *and* all children. If the block fails or is stopped, the children
-  # are stopped.
+  # A task ends after its block *and* all children. A failed or stopped block stops the children.
   #
   #   body runs ──ends well──► waits for its children ──────────────┐
   #       │                    (stops transient ones at the end)    ├─► finished: :completed, :failed or :stopped
@@ -119,7 +118,7 @@ module Gyre
     end
 
     # Runs a block periodically, as a child, at multiples of the time from now. Skips missed beats.
-    # An exception ends the child.
+    # An exception ends the child, and is reported at once unless a caller waits.
     # @param seconds [Numeric] before the first beat and between beats
     # @param name [String, nil]
     # @param transient [Boolean] whether it ends once only transient children are left
@@ -166,8 +165,7 @@ module Gyre
       self
     end
 
-    # Waits for all children, including later ones, then for the task itself unless the task is the
-    # caller.
+    # Waits for all children, including later ones, then for the task unless it is the caller.
     # @return [Object] as {#wait}; nil for the calling task
     # @raise [Exception] the first failed one's
     def wait_all
@@ -285,8 +283,7 @@ module Gyre
     # @return [Deadline, nil]
     def deadline = @context.nearest_deadline
 
-    # Returns a value of this task. Later children inherit it. Other tasks do not see a task's
-    # changes.
+    # Returns a value of this task. Later children inherit it; other tasks see no changes.
     # @param key [Object]
     # @return [Object, nil]
     def [](key) = @context.values[key]
@@ -389,8 +386,7 @@ module Gyre
       over
     end
 
-    # Calls `listener.wake` at the task's end, or at once if the task is over. Any thread may call
-    # it.
+    # Calls `listener.wake` at the task's end, or at once if it is over. Any thread may call it.
     # @param listener [#wake]
     def listen(listener)
       run.listen(self, listener)
@@ -433,7 +429,7 @@ module Gyre
     # Called in a forked child, which lacks the waiters.
     def forget_waiters = @waiters = nil
 
-    # Called in a forked child, which lacks this task's fiber. The task ends, unless the forking
+    # Called in a forked child, which lacks this task's fiber. Ends the task, unless the forking
     # task is below it.
     def stay_behind
       @fiber = nil

@@ -156,8 +156,7 @@ module Gyre
 
         def other_threads? = Thread.list.any? { |thread| thread != Thread.current && !OWN_THREADS.include?(thread.name) }
 
-        # A sleep ends by itself. An awaited thread has ended already, as there are no other
-        # threads.
+        # A sleep ends by itself. An awaited thread has already ended, as no other thread is left.
         def for_another?(wait) = wait.state == :waiting && !wait.left_s && !wait.blocker.nil? && !wait.blocker.is_a?(Thread) && !wait.sleeping?
 
         def describe(inspection)

@@ -217,8 +217,7 @@ module Gyre
 
       private
 
-      # Returns the process's number for the main thread, as Ruby 3.1 returns the parent's after a
-      # fork.
+      # Main thread: the process's number, as Ruby 3.1 returns the parent's after a fork.
       def thread_number(thread)
         return Process.pid if thread == Thread.main
 

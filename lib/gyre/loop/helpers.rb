@@ -26,8 +26,7 @@ module Gyre
       end
     end
 
-    # Loop#watch_file, by inotify on the file's folder or by periodic checks. Watches any file that
-    # takes the path's place.
+    # Loop#watch_file, by inotify on the folder or by periodic checks. Watches the path, not a file.
     class FileWatch < Helper
       # Seconds between checks if there is no inotify.
       INTERVAL_S = 0.5
@@ -122,8 +121,7 @@ module Gyre
         @name = Signal.signame(number) || number # a name for Signal.trap: JRuby numbers signals differently
       end
 
-      # Called once the watch has its key. `moved` ends this watch in a daemon, whose loop starts
-      # empty.
+      # Called once the watch has its key. `moved` ends the watch in a daemon.
       def start
         @listener = Traps.add(@name, moved: -> { @loop.watching?(@key) }) { @loop.emit(@key) }
       rescue ArgumentError, SystemCallError => error

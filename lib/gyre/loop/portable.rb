@@ -123,8 +123,7 @@ module Gyre
         wake if @watches.key?(descriptor)
       end
 
-      # Starts with no watches and timers in a forked child. Closes the pipe inherited from the
-      # parent.
+      # Called in a forked child: drops watches and timers, closes the inherited pipe.
       def reopen
         close
         open

@@ -67,8 +67,7 @@ module Gyre
           trapped
         end
 
-        # Called in the trap. In a forked child, which has no listeners, the signal has its former
-        # effect.
+        # Called in the trap. A forked child has no listeners; its signal has the former effect.
         def arrived(trapped)
           if trapped.pid == Process.pid
             trapped.listeners.each { |listener| listener.block.call }
@@ -78,8 +77,7 @@ module Gyre
           end
         end
 
-        # Signal.trap returned nil if Ruby had not set the former handler; then restores the
-        # system's.
+        # If Signal.trap returned nil, the former handler was not Ruby's: restores the system's.
         def restore(trapped) = Signal.trap(trapped.name, trapped.former || "SYSTEM_DEFAULT")
       end
     end

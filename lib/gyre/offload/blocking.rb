@@ -10,8 +10,7 @@ module Gyre
   # ends the work, like Thread#kill. Runs the block directly if there is no scheduler or the fiber
   # is blocking.
   #
-  # In the thread the caller's state is missing (Thread#[], Active Record's connections, the current
-  # task).
+  # The thread lacks the caller's state (Thread#[], Active Record's connections, the task).
   #
   #   hash = Gyre.blocking { BCrypt::Password.create(password) }
   def self.blocking(&block)
@@ -22,8 +21,7 @@ module Gyre
 
   module Offload
     class Blocking
-      # Ruby's lowest priority. From 3.3 on it shortens a turn with the GVL from 100 ms to an
-      # eighth.
+      # Ruby's lowest priority. From 3.3 on it cuts a turn with the GVL to an eighth of 100 ms.
       PRIORITY = -3
 
       def initialize(work)

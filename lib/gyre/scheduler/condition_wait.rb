@@ -29,8 +29,7 @@ module Gyre
     # Mutex#sleep in a scheduler's fiber: always takes the mutex again. On Ruby 3.1 a stopped or
     # late fiber continues without the mutex, and `synchronize` raises ThreadError. Later Rubies
     # take the mutex again unless a second exception follows, such as a timeout after a stop.
-    # ConditionWait calls {owning} itself, as Ruby 4.0 calls no method of a plain Mutex in
-    # ConditionVariable#wait.
+    # ConditionWait calls {owning} itself, as its `wait` calls no Mutex method on Ruby 4.0.
     module MutexSleep
       def sleep(*) = MutexSleep.owning(self) { super }
 

@@ -62,8 +62,8 @@ module Gyre
         exception
       end
 
-      # Raises the exception, as only a raise sets a cause. Ruby chooses the cause if `given` has
-      # none.
+      # Raises the exception, as only a raise sets a cause. If none is given, Ruby chooses the
+      # cause.
       def self.with_cause(error, given)
         backtrace = error.backtrace
         Kernel.raise(error, **given)

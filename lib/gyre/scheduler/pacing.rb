@@ -1,15 +1,13 @@
 # frozen_string_literal: true
 
 # Calls Scheduler#pace before socket calls that do not reach the scheduler while they succeed. Under
-# a flood, an accepting or receiving fiber would otherwise never let others run. The hooks pace
-# reads and writes.
+# a flood, an accepting or receiving fiber would never let others run. Hooks pace reads and writes.
 
 require "socket"
 
 module Gyre
   class Scheduler
-    # Prepended to the socket classes. Each method is written out, as Ractors call no methods
-    # defined by blocks.
+    # Prepended to the socket classes. Uses `def`, as Ractors call no methods defined by blocks.
     module Pacing
       def self.pace
         scheduler = Fiber.current_scheduler

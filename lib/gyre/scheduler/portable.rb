@@ -15,8 +15,7 @@ module Gyre
     module Portable
       extend Forwardable
 
-      # Maximum rounds of stopping the remaining fibers at the end, and maximum seconds of each
-      # round.
+      # Maximum rounds of stopping fibers at the end, and maximum seconds of each round.
       UNWIND_ROUNDS = 3
       UNWIND_TIMEOUT_S = 1
       # If the hooks io_read and io_write are missing, Ruby calls io_wait when a call would block.

@@ -21,8 +21,8 @@ module Gyre
         def reopen(path, *arguments, **options) = WaitingPath.waits?(path) ? Offload.call(abandon: :seen) { super } : super
       end
 
-      # Prepended to IO's singleton class. Methods are defined by a text, as Ractors call no methods
-      # defined by blocks.
+      # Prepended to IO's singleton class. Defined by a text, as Ractors call no methods made of
+      # blocks.
       module Names
         %i[sysopen read binread readlines write binwrite].each do |name|
           class_eval <<~RUBY, __FILE__, __LINE__ + 1
@@ -41,8 +41,7 @@ module Gyre
         end
       end
 
-      # Included into Object, which Ruby searches before Kernel. Kernel's own method stays, as gems
-      # alias it.
+      # Included into Object: Ruby finds it before Kernel's own method, which gems alias.
       module Open
         private
 
@@ -133,8 +132,7 @@ module Gyre
 
     # IO.copy_stream in a fiber of a Gyre::Scheduler. From Ruby 3.4 on it copies between IOs in C,
     # as blocking work that cannot be stopped. Wraps the IO that may wait in an object with one
-    # method, so that Ruby calls this method as a program would. Regular files are copied in a
-    # thread.
+    # method, so that Ruby calls this method as a program would. Copies regular files in a thread.
     module CopyStream
       Sink = Struct.new(:io) { def write(bytes) = io.write(bytes) }
 

@@ -13,8 +13,7 @@ module Gyre
   class Channel
     include Enumerable
 
-    # Raised by a send into a closed channel, and by a receive from a closed and empty channel. Ends
-    # a `loop`.
+    # Raised by a send into a closed channel, or a receive from a closed empty one. Ends a `loop`.
     class ClosedError < ClosedQueueError
       def initialize(message = "the channel is closed") = super
     end
@@ -58,8 +57,8 @@ module Gyre
       send(message)
     end
 
-    # Takes the oldest message; waits if there is none. If a receiver is stopped, the next gets its
-    # message.
+    # Takes the oldest message; waits if there is none. If a receiver is stopped, the next receiver
+    # gets its message.
     # @param timeout [Numeric, nil] seconds
     # @return [Object]
     # @raise [ClosedError] it is closed and empty

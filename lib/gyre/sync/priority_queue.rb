@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# A queue that serves waiters by priority, and waiters of equal priority in order. Items stay in
-# order.
+# A queue that serves waiters by priority, and waiters of equal priority in order.
 
 require "gyre/sync/queue"
 

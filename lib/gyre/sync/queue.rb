@@ -121,8 +121,7 @@ module Gyre
     # Called when an item has left the queue.
     def taken; end
 
-    # Passes an unused wake-up to another waiter, as an exception for the thread may come at any
-    # line.
+    # Passes on an unused wake-up, as an exception for the thread may come at any line.
     def pass_on
       @poppers.wake unless @items.empty?
     end

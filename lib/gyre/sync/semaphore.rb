@@ -123,8 +123,7 @@ module Gyre
     end
 
     # Runs the block with a place, then gives the place back unless `kept` returns true. Takes and
-    # gives back under the lock, which defers the thread's exceptions. Records `holder` while the
-    # block runs.
+    # gives back under the lock, which defers the thread's exceptions. Records `holder` meanwhile.
     def with_place(holder, kept)
       held = waiter = noted = nil
       @lock.synchronize do

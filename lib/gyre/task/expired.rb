@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # Ends a deadline's block. Only its deadline converts it to the caller's exception, so a `rescue
-# Gyre::TimeoutError` around an inner timeout does not catch an outer timeout. Made by the
-# scheduler.
+# Gyre::TimeoutError` around an inner timeout does not catch an outer one. Made by the scheduler.
 
 module Gyre
   class Task

@@ -18,8 +18,7 @@ module Gyre
       class Fibers
         # Maximum fibers entered between two calls of the kernel.
         BUDGET = 256
-        # Seconds after which a fiber without waits lets others run, and calls between two clock
-        # reads.
+        # Seconds after which a busy fiber lets others run, and calls between two clock reads.
         SLICE_S = 0.004
         CLOCK_INTERVAL = 4
         # Jobs begun between two garbage collections that free stacks.
@@ -174,8 +173,8 @@ module Gyre
         end
 
         # Drives the loop until the block returns true. Calls the block at least once a turn. Takes
-        # another driver's place, and also checks that driver's condition. `parked`: whether a
-        # parked fiber drives.
+        # another driver's place and also checks that driver's condition. `parked`: true if a parked
+        # fiber drives.
         def drive(parked: false, &done)
           check_thread
           drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done)
@@ -323,8 +322,7 @@ module Gyre
 
         def own_timers = @sweep ? 1 : 0
 
-        # Enters a fiber. Returns when this fiber runs again, once it has answered questions
-        # ({#ask}).
+        # Enters a fiber. Returns when this fiber runs again and has answered {#ask}.
         def enter(fiber)
           @transfer.bind_call(fiber)
           answer while @question

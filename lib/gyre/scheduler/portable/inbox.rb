@@ -2,8 +2,7 @@
 
 # Takes calls of unblock and fiber_interrupt from any thread and ends fibers' waits in the
 # scheduler's thread. If the fiber does not wait, keeps the call for its next wait. Passes a wake-up
-# that its fiber cannot use to another waiter. Called by Scheduler::Portable and by each turn of its
-# Fibers.
+# that its fiber cannot use to another waiter. Called by Scheduler::Portable and its Fibers.
 require_relative "waiter"
 
 module Gyre
@@ -24,8 +23,7 @@ module Gyre
 
         def empty? = @present.nil? && @messages.empty?
 
-        # Handles other threads' messages. Begins again with a message whose handling was
-        # interrupted.
+        # Handles other threads' messages. Repeats a handling that was interrupted.
         def receive
           until empty?
             @present ||= @messages.pop(true)
@@ -56,8 +54,7 @@ module Gyre
 
         # Makes a waiter raise; false if it is too late. If the waiter has already got an unblock,
         # passes this to another waiter of the blocker. If there is no other waiter, the fiber keeps
-        # the unblock and does not raise. `target`: the Strand of the fiber that the error is meant
-        # for.
+        # the unblock and does not raise. `target`: the Strand that the error is meant for.
         def raise_at(waiter, error, target = waiter.strand)
           return false if waiter.error || waiter.first || !(waiter.state == :parked || waiter.state == :ready)
           return false if waiter.binding && !hand_on(waiter.blocker)

@@ -54,8 +54,7 @@ module Gyre
         def take_deferred = @deferred&.shift
       end
 
-      # One wait. Its states: parked, ready, entered (the fiber runs again), done. Timers and
-      # watches call it.
+      # One wait, called by timers and watches: parked, ready, entered (the fiber runs again), done.
       class Waiter
         OWN_FOLDER = File.dirname(__dir__).freeze
         QUEUE_METHODS = %w[pop shift deq push enq <<].freeze

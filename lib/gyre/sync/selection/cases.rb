@@ -202,8 +202,7 @@ module Gyre
         @taken = nil
       end
 
-      # Takes the offer if it is free, and yields before the selection continues. True if the offer
-      # was free.
+      # Takes the offer if it is free, and yields before the selection goes on. True if it was free.
       def take(one)
         Thread.handle_interrupt(SpinLock::NEVER) do # both taken and the waiter woken
           next false unless @token.pop
