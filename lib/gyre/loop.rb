@@ -90,7 +90,7 @@ module Gyre
     #   @raise [RuntimeError] the loop is closed
 
     # @!method each
-    #   Yields the keys of events in order until {#stop}, then those of the current batch. Waits
+    #   Yields the keys of events in order until {#stop}, then the rest of the current batch. Waits
     #   while the queue is empty, even if there are no watches. May be called again after a `break`
     #   or an exception.
     #   @yieldparam key [Object]

@@ -213,7 +213,7 @@ module Gyre
       @root.stop
       begin
         wait_until { @root.finished? }
-      rescue SignalException # the second one
+      rescue SignalException # a second interrupt
         @root.stop_again
         retry
       end

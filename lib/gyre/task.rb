@@ -188,9 +188,9 @@ module Gyre
     end
 
     # Runs the block with a time limit. When the time is over, ends the block's wait and raises
-    # `exception` to the caller. The block runs its `ensure` but cannot rescue `exception`, and
-    # neither can an inner timeout. Never interrupts computing. At the limit stops children started
-    # in the block (see Gyre.with_deadline).
+    # `exception` to the caller. The block's `ensure` runs, but the block cannot rescue `exception`.
+    # Nested timeouts do not catch each other's exceptions. Never interrupts computing. At the limit
+    # stops children started in the block (see Gyre.with_deadline).
     # @param seconds [Numeric, nil] nil: no limit; 0 or less: ends at the first wait
     # @param exception [Class, Exception]
     # @param message [String, nil] nil: the exception's own

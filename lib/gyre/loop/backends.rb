@@ -52,7 +52,7 @@ module Gyre
       def native?
         return false if ENV["GYRE_BACKEND"] == PORTABLE
 
-        require_relative "../native" unless defined?(Native) # not in a Ractor, if possible
+        require_relative "../native" unless defined?(Native) # a Ractor should not require files
         Native.available?
       end
 

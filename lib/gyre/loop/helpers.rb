@@ -7,7 +7,7 @@ require_relative "traps"
 
 module Gyre
   class Loop
-    # A helper that the kernel reports on by a descriptor, or that checks periodically.
+    # A helper whose descriptor the kernel reports as ready, or that checks periodically.
     class Helper
       attr_reader :io
       attr_reader :interval
@@ -26,7 +26,8 @@ module Gyre
       end
     end
 
-    # Loop#watch_file, by inotify on the folder or by periodic checks. Watches the path, not a file.
+    # Loop#watch_file, by inotify on the folder or by periodic checks. Watches whatever file is at
+    # the path.
     class FileWatch < Helper
       # Seconds between checks if there is no inotify.
       INTERVAL_S = 0.5

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A group of tasks that are awaited in the order in which they end, or stopped together. Belongs to
-# the thread that uses it. The tasks are children of the parent, not of the barrier.
+# the thread that uses it. Each task is a child of a task, not of the barrier.
 
 require "gyre/sync/queue"
 require "gyre/task"

@@ -193,8 +193,8 @@ module Gyre
         # True if no other fiber waits, is ready or drives.
         def none_but?(drive) = @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
 
-        # Raises ThreadError in another thread than the fibers', which could not enter them. Takes
-        # over a scheduler whose thread has ended.
+        # Raises ThreadError outside of the fibers' own thread, as only this thread can enter them.
+        # Takes over a scheduler whose thread has ended.
         def check_thread
           return if here?
           raise ThreadError, "this scheduler's fibers belong to another thread, and the present one cannot wait on it" if @thread&.alive?

@@ -53,8 +53,9 @@ module Gyre
         end
 
         # Makes a waiter raise; false if it is too late. If the waiter has already got an unblock,
-        # passes this to another waiter of the blocker. If there is no other waiter, the fiber keeps
-        # the unblock and does not raise. `target`: the Strand that the error is meant for.
+        # passes the unblock to another waiter of the blocker. If there is no other waiter, the
+        # fiber keeps the unblock and does not raise. `target`: the Strand that the error is meant
+        # for.
         def raise_at(waiter, error, target = waiter.strand)
           return false if waiter.error || waiter.first || !(waiter.state == :parked || waiter.state == :ready)
           return false if waiter.binding && !hand_on(waiter.blocker)
