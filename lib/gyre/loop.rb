@@ -52,8 +52,7 @@ module Gyre
     #   `once`, queues it one time.
     #   @param key [Object] not in use
     #   @param io [IO, #to_io]
-    #   @param writes [Boolean] true: ready to write; false: to read; read: true, write: true:
-    #     either
+    #   @param writes [Boolean] true: to write; false: to read; for both: read: true, write: true
     #   @param once [Boolean] like oneshot: true: the watch ends before its event is delivered
     #   @return [self]
     #   @raise [RuntimeError] the key is in use
