@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Loads Gyre::DNS: messages, server, resolver. The resolver also serves the scheduler and
-# Gyre.connect where its result is the system's (Gyre::DNS.host_names).
+# Loads Gyre::DNS: messages, server, resolver. The scheduler and Gyre.connect use the resolver if
+# its result equals the system's (Gyre::DNS.host_names).
 require "gyre/net"
 require "gyre/dns/message"
 require "gyre/dns/server"

@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# Loads the server of HTTP/1.0, HTTP/1.1 and HTTP/2. Sockets, parsers and responses are C; tests and
-# fuzzers compare the parser with one in Ruby (test/oracle/http).
+# Loads the server of HTTP/1.0, HTTP/1.1 and HTTP/2. Sockets, parsers and responses are C. Tests and
+# fuzzers compare the parser with a Ruby parser (test/oracle/http).
 
 require "gyre"
 require "gyre/http/server"
 
 module Gyre
-  # RFC 9110 and 9112 between sockets and Rack apps; see "A byte's way" in ARCHITECTURE.md.
+  # Implements RFC 9110 and 9112 between sockets and Rack apps; see "A byte's way" in
+  # ARCHITECTURE.md.
   module HTTP
   end
 end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Sorts a host's addresses by RFC 6724, section 6, as glibc's getaddrinfo(3) does, without rules 3,
-# 4, 7, which need netlink. Used by Gyre::DNS::Resolver. Finds source addresses by connect(2) over
-# UDP, which sends nothing. Numbers are IPv6 addresses, with IPv4 mapped.
+# Sorts a host's addresses by RFC 6724, section 6, like glibc's getaddrinfo(3). Omits rules 3, 4 and
+# 7, which need netlink. Used by Gyre::DNS::Resolver. Finds source addresses by connect(2) over UDP,
+# which sends nothing. A number is an IPv6 address or a mapped IPv4 address.
 
 require "ipaddr"
 require "socket"
@@ -16,21 +16,22 @@ module Gyre
       table = lambda do |rows|
         rows.map { |prefix, value| IPAddr.new(prefix).then { |ip| [ip.to_i >> (128 - ip.prefix), 128 - ip.prefix, value].freeze } }.freeze
       end
-      # glibc's prefixes, with label and precedence; the first matching prefix counts.
+      # glibc's prefixes, each with its label and precedence. The first matching prefix counts.
       POLICIES = table.call("::1/128" => [0, 50], "2002::/16" => [2, 30], "::ffff:0:0/96" => [4, 10], "::/96" => [3, 20],
                             "fec0::/10" => [5, 40], "fc00::/7" => [6, 40], "2001::/32" => [7, 40], "::/0" => [1, 40])
       SCOPES = table.call("fe80::/10" => 2, "::1/128" => 2, "fec0::/10" => 5, "::ffff:127.0.0.0/104" => 2, "::ffff:169.254.0.0/112" => 2,
                           "::/0" => GLOBAL)
       private_constant :ANY_PORT, :IPV4, :GLOBAL, :POLICIES, :SCOPES
 
-      # An address, its number, its source's, and values of rules 1, 2, 5, 6, 8.
+      # An address, its number, its source address's number, its index, and the values of rules 1,
+      # 2, 5, 6 and 8.
       Candidate = Struct.new(:address, :ip, :source, :index, :goodness) do
-        # Addresses of equal precedence are of one family.
+        # Addresses of equal precedence belong to the same family.
         def <=>(other)
           (other.goodness <=> goodness).nonzero? || (other.common_bits <=> common_bits).nonzero? || index <=> other.index
         end
 
-        # Value of rule 9; for IPv4 only within a network of this machine.
+        # Value of rule 9, which applies to IPv4 addresses only within a network of this machine.
         def common_bits
           @common_bits ||= if source.nil? || (AddressOrder.ipv4?(ip) && !AddressOrder.neighbours?(ip, source)) then 0
                            else 128 - (ip ^ source).bit_length
@@ -41,7 +42,7 @@ module Gyre
       class << self
         def sort(addresses) = addresses.size < 2 ? addresses : order(addresses.to_h { |address| [address, source(address)] })
 
-        # Takes sources' numbers by address, nil if unreachable.
+        # `sources` maps each address to its source's number, or to nil if unreachable.
         def order(sources)
           candidates = sources.each_with_index.map do |(address, source), index|
             ip = number(Socket.sockaddr_in(ANY_PORT, address))

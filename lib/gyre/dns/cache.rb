@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Answers by question until their TTL ends, for Gyre::DNS::Resolver. Bounded: drops the longest
-# unused entry. Any thread may call it.
+# Keeps answers by question until their TTL ends, for Gyre::DNS::Resolver. A full cache drops the
+# least recently used entry. Any thread may call it.
 
 require "gyre/clock"
 
@@ -10,7 +10,8 @@ module Gyre
     # For {Resolver#initialize}.
     class Cache
       # @param entries_limit [Integer]
-      # @param ttl_s [Range] the least and longest lifetime; a least of 0 keeps TTLs of 0
+      # @param ttl_s [Range] shortest and longest lifetime; 0 as the shortest leaves a TTL of 0
+      #   uncached
       # @param negative_ttl_s [Range] the same for names without records (RFC 2308, section 5)
       def initialize(entries_limit: 4096, ttl_s: 0..86_400, negative_ttl_s: 0..10_800)
         @entries_limit = entries_limit
@@ -31,7 +32,7 @@ module Gyre
         entry.first
       end
 
-      # Without a TTL (nil) only the present callers get the answer.
+      # Does not keep an answer whose TTL is nil or 0.
       # @api private
       def store(key, value, ttl_s, negative: false)
         ttl_s &&= ttl_s.clamp(negative ? @negative_ttl_s : @ttl_s)

@@ -27,7 +27,7 @@ module Gyre
       # Takes "A", "TYPE65280" (RFC 3597), a number, or a resource class. Raises ArgumentError.
       def type_number(type) = number(type, TYPES, "TYPE", :TypeValue)
 
-      # Takes the same for classes. Raises ArgumentError.
+      # Takes "IN", "CLASS65280", a number, or a resource class. Raises ArgumentError.
       def class_number(klass) = number(klass, CLASSES, "CLASS", :ClassValue)
 
       def type_name(number) = TYPE_NAMES[number] || "TYPE#{number}"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# How the system resolves names, from the text of resolv.conf(5) and nsswitch.conf(5). Used by
-# Gyre::DNS::Resolver, and to decide whether it resolves exactly as getaddrinfo(3).
+# Reads the system's resolver settings from resolv.conf(5), nsswitch.conf(5) and hosts(5). Used by
+# Gyre::DNS::Resolver and SystemNames, which must know whether the result equals getaddrinfo(3)'s.
 
 require "resolv"
 require "socket"
@@ -11,12 +11,12 @@ module Gyre
   module DNS
     # Settings of resolv.conf. Immutable.
     class Configuration
-      # glibc's limits (resolv.h): it ignores more servers and reduces numbers.
+      # glibc's limits (resolv.h): glibc ignores further servers and reduces larger numbers.
       SERVERS_LIMIT = 3
       NUMBERS = { "ndots" => [:ndots, 15], "timeout" => [:timeout_s, 30], "attempts" => [:attempts, 5] }.freeze
-      # Options whose effect only the system knows.
+      # Options that this class does not support.
       INEXACT = /\A(?:no-aaaa|no-tld-query|no-check-names)\z/.freeze
-      # Environment variables of that kind.
+      # Environment variables that this class does not support.
       VARIABLES = %w[LOCALDOMAIN RES_OPTIONS HOSTALIASES].freeze
       private_constant :SERVERS_LIMIT, :NUMBERS, :INEXACT, :VARIABLES
 
@@ -24,14 +24,15 @@ module Gyre
       attr_reader :servers
       # @return [Array<String>] domains
       attr_reader :search
-      # @return [Integer] dots from which on a name is first tried as it is
+      # @return [Integer] minimum dots of a name that is tried without search domains first
       attr_reader :ndots
       # @return [Integer] seconds to wait for a server
       attr_reader :timeout_s
       # @return [Integer] rounds over all servers
       attr_reader :attempts
 
-      # Defaults: a server on this machine, and the domain of the host's name.
+      # If the text names no server, uses this machine; if it names no search domain, uses the host
+      # name's.
       # @param text [String] of resolv.conf
       # @param host_name [String] this machine's
       def initialize(text, host_name: Socket.gethostname)
@@ -48,11 +49,11 @@ module Gyre
       # @return [Boolean] whether queries begin with different servers
       def rotate? = @rotate
 
-      # @return [Boolean] whether TCP comes first
+      # @return [Boolean] whether queries use TCP first
       def tcp? = @tcp
 
       # @param environment [Hash{String => String}]
-      # @return [Boolean] whether all settings are known here
+      # @return [Boolean] whether all settings are supported here
       def exact?(environment = ENV) = @exact && VARIABLES.none? { |name| environment.key?(name) }
 
       # Returns names to try in order (resolv.conf(5), "search" and "ndots").
@@ -66,7 +67,7 @@ module Gyre
       end
 
       # @param text [String] of nsswitch.conf
-      # @return [Boolean] whether hosts come from the hosts file, then DNS, and nothing else
+      # @return [Boolean] whether names are looked up in the hosts file, then DNS, and nowhere else
       def self.plain_order?(text)
         text[/^\s*hosts:([^#\n]*)/, 1].to_s.split == %w[files dns]
       end
@@ -104,14 +105,14 @@ module Gyre
       end
     end
 
-    # A file of system settings, parsed again when it changes. Asks the kernel at most once a
-    # second and keeps the file closed.
+    # A file of system settings, parsed again when it changes. Calls stat(2) at most once a second
+    # and keeps the file closed.
     #
     # @api private
     class WatchedFile
       CHECK_S = 1
 
-      # The block parses the file's text, "" without a file.
+      # The block parses the file's text, or "" if there is no file.
       def initialize(path, &parse)
         @path = path
         @parse = parse

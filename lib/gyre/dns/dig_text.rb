@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Messages as text like dig's (RFC 1035, section 5.1; RFC 3597), for `gyre dns query`.
+# Formats messages like dig (RFC 1035, section 5.1; RFC 3597), for `gyre dns query`.
 
 require "gyre/dns/message"
 
@@ -73,7 +73,7 @@ module Gyre
           %("#{escaped(string.gsub(/["\\]/n) { "\\#{_1}" })}")
         end
 
-        # Foreign bytes must not reach the terminal.
+        # Control bytes from a server must not reach the terminal.
         def escaped(text) = text.b.gsub(/[^ -~]/n) { format("\\%03d", _1.ord) }
       end
     end

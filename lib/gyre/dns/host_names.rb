@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Puts the resolver into Gyre::HostNames, so that the scheduler and Gyre.connect need no getaddrinfo
-# in a thread. Installed by `require "gyre/dns"`. Leaves to the system names that only it can
-# resolve.
+# Installs the resolver in Gyre::HostNames, so that the scheduler and Gyre.connect need no
+# getaddrinfo in a thread. Installed by `require "gyre/dns"`. Leaves to the system names that only
+# it can resolve.
 
 require "gyre/dns/configuration"
 require "gyre/dns/resolver"
@@ -10,7 +10,7 @@ require "gyre/scheduler/host_names"
 
 module Gyre
   module DNS
-    # When names are resolved here: :exact (only if getaddrinfo's result is the same), :always,
+    # When Gyre resolves names itself: :exact (only if getaddrinfo's result is the same), :always or
     # :never.
     HOST_NAMES = %i[exact always never].freeze
 
@@ -29,7 +29,7 @@ module Gyre
 
     # @api private
     class SystemNames
-      # Names with a letter in the last label; others may be addresses in old forms.
+      # Matches names whose last label is not a number; other names may be old forms of addresses.
       NAME = /\A(?:[a-z\d_](?:[a-z\d_-]*[a-z\d_])?\.)*(?!\d+\.?\z|0x\h*\.?\z)[a-z\d](?:[a-z\d-]*[a-z\d])?\.?\z/i.freeze
       private_constant :NAME
 
@@ -52,7 +52,7 @@ module Gyre
 
       private
 
-      # Without a line in the hosts file, systems resolve "localhost" differently.
+      # If the hosts file has no "localhost", systems resolve it differently.
       def exact?(name)
         @plain.value && @default_order.value && @resolver.configuration.exact? && !name.match?(/(?:\A|\.)localhost\.?\z/i)
       end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# DNS over HTTPS (RFC 8484) as a Rack app for any server: GET and POST, answered by a
-# Gyre::DNS::Server, which need not listen itself.
+# DNS over HTTPS (RFC 8484) as a Rack app for any web server. Passes each GET or POST to a
+# Gyre::DNS::Server, which needs no sockets of its own.
 require "socket"
 require "gyre/dns/server"
 
@@ -10,9 +10,9 @@ module Gyre
     # @example config.ru
     #   map("/dns-query") { run Gyre::DNS::HTTPS.new { zone "example.org", "example.org.zone" } }
     class HTTPS
-      # Of requests and responses.
+      # Media type of requests and responses.
       MEDIA_TYPE = "application/dns-message"
-      # Headers of proxies that the web server has not read.
+      # Proxies' headers, which the web server does not evaluate.
       HIDDEN = %w[HTTP_FORWARDED HTTP_X_REAL_IP HTTP_CLIENT_IP].freeze
       private_constant :HIDDEN
 
@@ -56,9 +56,9 @@ module Gyre
         bytes.bytesize > Message::BYTES_LIMIT ? [413, "a DNS message has at most #{Message::BYTES_LIMIT} bytes"] : [200, bytes]
       end
 
-      # "" for an unknown client, which gets no recursion. Behind a proxy that the web
-      # server does not trust (--trusted-proxy) the client is unknown. A trusted one's header names
-      # the client alone.
+      # "" for an unknown client, which gets no recursion. The client is unknown behind a proxy that
+      # the web server does not trust (--trusted-proxy). A trusted proxy's header contains only the
+      # client.
       def sockaddr(env)
         address, forwarded = env.values_at("REMOTE_ADDR", "HTTP_X_FORWARDED_FOR")
         hidden = HIDDEN.any? { |name| env.key?(name) } || (forwarded && forwarded != address)

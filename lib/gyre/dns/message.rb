@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# DNS messages for rules, resolver and `gyre dns query`. Read and written by
-# ext/gyre/dns/message_object.c. Opens no socket.
+# DNS messages for rules, resolver and `gyre dns query`. ext/gyre/dns/message_object.c parses and
+# encodes them. Opens no socket.
 require "resolv"
 require "gyre/dns/codes"
 require "gyre/errors"
@@ -12,7 +12,7 @@ Gyre::Loop.require_native("Gyre::DNS")
 module Gyre
   # Server and resolver for DNS.
   module DNS
-    # Malformed DNS message; its status is the rcode FORMERR.
+    # A DNS message is malformed. The error's status is the rcode FORMERR.
     class FormatError < ProtocolError
       def initialize(message = "malformed message") = super(message, 1)
     end
@@ -28,7 +28,8 @@ module Gyre
 
     # A record: name (String), type, klass and ttl (Integers), data (bytes with uncompressed names).
     class Record
-      # Writes names uncompressed, as the data may move to another message, and text as bytes.
+      # Writes names uncompressed, because the data may be copied to another message. Writes texts
+      # as bytes.
       # @api private
       class Encoder < Resolv::DNS::Message::MessageEncoder
         def put_string(text)
@@ -61,9 +62,9 @@ module Gyre
         raise ArgumentError, "#{resource.inspect} cannot be written: #{error.message}"
       end
 
-      # Made at the first call; Generic if resolv does not know the type.
+      # Decodes the data at the first call. Returns a Generic if resolv does not know the type.
       # @return [Resolv::DNS::Resource]
-      # @raise [FormatError] the data is not of the type's form
+      # @raise [FormatError] the data does not have the type's format
       def resource
         return @resource if @resource
 
@@ -78,9 +79,9 @@ module Gyre
     # An OPT record (RFC 6891): udp_bytes, version, flags (Integers), options (Array of code and
     # bytes).
     EDNS = Struct.new(:udp_bytes, :version, :flags, :options) do
-      # Largest packet that is safe on all paths (DNS flag day 2020).
+      # Largest UDP packet in bytes that is safe on all paths (DNS flag day 2020).
       self::UDP_BYTES = 1232
-      # DNSSEC signatures are wanted (RFC 3225).
+      # Flag: the sender requests DNSSEC signatures (RFC 3225).
       self::DO = 0x8000
 
       # @api private
@@ -101,7 +102,7 @@ module Gyre
       # @return [Boolean]
       def dnssec? = flags.anybits?(EDNS::DO)
 
-      # @return [Record] for a message of this rcode
+      # @return [Record] for a message with this rcode
       # @api private
       def record(rcode)
         data = options.map { |code, bytes| [code, bytes.bytesize].pack("nn") << bytes }.join
@@ -109,8 +110,9 @@ module Gyre
       end
     end
 
-    # A message: id; flags (the header's second word without the rcode); rcode with EDNS's upper
-    # bits; questions; records of answers, authority and additional, without OPT; edns or nil.
+    # A message. `flags` is the header's second word without the rcode. `rcode` includes EDNS's
+    # upper bits. The sections answers, authority and additional contain records except OPT, which
+    # becomes `edns`.
     Message = Struct.new(:id, :flags, :rcode, :questions, :answers, :authority, :additional, :edns) { remove_method :rcode= }
 
     class Message
@@ -128,7 +130,7 @@ module Gyre
       AD = 0x0020
       # Checking disabled (RFC 4035).
       CD = 0x0010
-      # Bytes of the longest message, over TCP.
+      # Maximum bytes of a message (over TCP).
       BYTES_LIMIT = 65_535
 
       # @param bytes [String]
@@ -176,7 +178,7 @@ module Gyre
         define_method(name) { flags.anybits?(bit) }
       end
 
-      # A longer message is truncated: its questions, no records.
+      # If the message is longer than `limit`, it is truncated to its questions.
       # @param limit [Integer] bytes
       # @return [String]
       # @raise [ArgumentError, TypeError] a name or a record cannot be written
@@ -185,7 +187,8 @@ module Gyre
       end
     end
 
-    # resolv keeps each class that it makes for an unknown type, and clients choose the types.
+    # Calls no method of resolv that would keep a class for each unknown type: clients choose the
+    # types.
     #
     # @return [Class] of Resolv::DNS::Resource; a new Generic one if resolv does not know the type
     # @api private

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# One query and its reply: a random id, the name in random case (draft-vixie-dnsext-dns0x20), and
-# the check that a packet answers it. Made by Gyre::DNS::Resolver, or of a client's query. Has no
-# socket and no clock.
+# One query and its reply. Chooses a random id and random case of the name
+# (draft-vixie-dnsext-dns0x20) and checks whether a packet answers the query. Made by
+# Gyre::DNS::Resolver, or from a client's query. Has no socket and no clock.
 
 require "gyre/dns/message"
 
@@ -12,7 +12,7 @@ module Gyre
       HEADER_BYTES = 12
       # FORMERR, SERVFAIL, NOTIMP, REFUSED: another server may know the answer.
       FAILURES = [1, 2, 4, 5].freeze
-      # Codes of servers that do not know EDNS (RFC 6891, section 7).
+      # Response codes of servers that do not support EDNS (RFC 6891, section 7).
       UNKNOWN_EDNS = [1, 4].freeze
       private_constant :HEADER_BYTES, :UNKNOWN_EDNS
 
@@ -34,7 +34,7 @@ module Gyre
       attr_reader :server
       attr_reader :bytes
 
-      # "server: reason" for each.
+      # "server: reason" for each failure.
       attr_reader :failures
 
       def failure = failures.empty? ? "no response in time" : failures.uniq.first(3).join(", ")
@@ -61,7 +61,7 @@ module Gyre
         @answered = verdict == :answer
       end
 
-      # Draws another id and case.
+      # Chooses another random id and case.
       def renew
         drawn = Random.urandom(2 + @question_bytes)
         @bytes = @given.b
@@ -73,7 +73,7 @@ module Gyre
         end
       end
 
-      # Leaves out EDNS from now on if the packet's server may not know it.
+      # Removes EDNS from the query if the server that sent the packet may not support EDNS.
       def leave_out_edns?(packet)
         return false unless @edns && UNKNOWN_EDNS.include?(packet.getbyte(3) & 15)
 
@@ -84,8 +84,9 @@ module Gyre
         true
       end
 
-      # Returns :answer; :failure, with a code of FAILURES; :truncated, also for a name in another
-      # case, as only TCP proves the sender; nil for anything else.
+      # Returns :answer; :failure for a code in FAILURES; :truncated; or nil if the packet is no
+      # reply to the query. A reply with the name in another case counts as :truncated, as only TCP
+      # proves the sender.
       def verdict(packet)
         return if packet.bytesize < HEADER_BYTES || !packet.start_with?(id) ||
                   (packet.getbyte(2) & 0xf8) != (0x80 | (@bytes.getbyte(2) & 0x78))

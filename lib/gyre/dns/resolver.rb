@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Resolves names by hosts file, search domains, cache and name servers (Gyre::DNS::Upstream), for
-# programs and the process's host names (dns/host_names.rb). Follows aliases only within an answer,
-# as its servers are recursive.
+# programs and for dns/host_names.rb. Follows aliases only within an answer, because its name
+# servers are recursive.
 
 require "gyre/dns/address_order"
 require "gyre/dns/cache"
@@ -18,7 +18,7 @@ module Gyre
   module DNS
     # No server could answer.
     class NoAnswer < Error
-      # @return [Message, nil] the failed server's
+      # @return [Message, nil] the failed server's message
       attr_reader :message_received
 
       # @api private
@@ -31,13 +31,13 @@ module Gyre
       def silent? = @message_received.nil?
     end
 
-    # Any thread may call its methods. With a scheduler other fibers run meanwhile.
+    # Any thread may call its methods. Under a scheduler other fibers run while a method waits.
     # @example
     #   resolver = Gyre::DNS::Resolver.new
     #   resolver.addresses("example.org")                        # => ["2001:db8::1", "192.0.2.1"]
     #   resolver.records("example.org", "MX").map(&:resource)
     class Resolver
-      # Most aliases to follow in an answer.
+      # Maximum number of aliases that are followed in an answer.
       ALIASES_LIMIT = 16
       A, CNAME, SOA, AAAA, ANY = 1, 5, 6, 28, 255
       NXDOMAIN = 3
@@ -46,10 +46,11 @@ module Gyre
       # @return [Cache]
       attr_reader :cache
 
-      # Without `servers` it follows resolv.conf and its changes.
+      # If there are no `servers`, follows resolv.conf and its changes.
       # @param servers [Array<String>] as {Upstream#initialize} takes them
-      # @param search [Array<String>] domains behind names, with servers given
-      # @param ndots [Integer] dots from which on a name is first tried as it is, with servers given
+      # @param search [Array<String>] domains to append to names; only with `servers`
+      # @param ndots [Integer] minimum dots of a name that is tried without them first; only with
+      #   `servers`
       # @param hosts [String, nil] path of the hosts file; nil: none
       # @param resolv_conf [String] path
       # @param cache [Cache]
@@ -69,12 +70,12 @@ module Gyre
         end
       end
 
-      # Asks only about this name.
+      # Asks about this name only: without search domains.
       # @param name [String]
       # @param type [String, Integer, Class] "MX", 15, Resolv::DNS::Resource::IN::MX
-      # @return [Message] also without the name; a cached one has its original TTLs
+      # @return [Message] even if the name does not exist; a cached message has its original TTLs
       # @raise [NoAnswer]
-      # @raise [ArgumentError] it cannot be a name or a type
+      # @raise [ArgumentError] the name or the type is invalid
       def query(name, type = A)
         message = ask([[name.delete_suffix(".").downcase, DNS.type_number(type)]]).first
         message.is_a?(NoAnswer) ? raise(message) : message
@@ -82,7 +83,7 @@ module Gyre
 
       # @param name [String] with search domains, unless it ends with a dot
       # @param type [String, Integer, Class]
-      # @return [Array<Record>] empty without any
+      # @return [Array<Record>] empty if there are none
       # @raise [NoAnswer, ArgumentError]
       def records(name, type = A)
         search(name, DNS.type_number(type))
@@ -99,7 +100,7 @@ module Gyre
         AddressOrder.sort(found.uniq)
       end
 
-      # Passes on a query's bytes, see {Upstream#forward}.
+      # Forwards a query's bytes, see {Upstream#forward}.
       # @return [String, nil]
       def forward(bytes) = upstream.forward(bytes)
 
@@ -131,8 +132,8 @@ module Gyre
                                            rotate: @configuration.rotate?, **options)
       end
 
-      # Tries names until one has records. Raises at the end if a server failed for one of them,
-      # which may be the right one; at once if no server answered.
+      # Tries the candidates until one has records. If there are none, raises the first failure of a
+      # server: the failed candidate may have records. Raises immediately if no server answers.
       def search(name, *types)
         failure = nil
         configuration.candidates(name).each do |candidate|
@@ -146,7 +147,7 @@ module Gyre
         failure ? raise(failure) : []
       end
 
-      # Makes no resource, which takes longer than the query.
+      # Formats an address without making a resource, which would take longer than the query.
       def text(data)
         data.bytesize == 4 ? data.unpack("C4").join(".") : Socket.unpack_sockaddr_in([Socket::AF_INET6, 0, 0, data, 0].pack("SnNa16N")).last
       end
@@ -167,8 +168,8 @@ module Gyre
         []
       end
 
-      # Returns a message or a NoAnswer for each question. Callers share questions under way;
-      # another caller takes over if one is stopped.
+      # Returns a message or a NoAnswer for each question. Waits for questions that other callers
+      # are already asking. If such a caller is stopped, asks again itself.
       def ask(questions)
         found = {}
         until (left = questions - found.keys).empty?
@@ -179,8 +180,9 @@ module Gyre
         found.values_at(*questions)
       end
 
-      # Returns the questions to ask, and promises for those that others ask. A caller that blocks
-      # its loop waits for none, as fibers of the loop could not answer.
+      # Returns the questions to ask, and promises for the questions that other callers are asking.
+      # A caller that blocks its loop waits for no promise, as the loop's fibers could not resolve
+      # it.
       def take(questions, found)
         mine, others = [], {}
         @pid, @flights = Process.pid, {} if @pid != Process.pid # a forked child gets no answers of its parent's
@@ -221,7 +223,7 @@ module Gyre
         NoAnswer.new("#{question.first}: #{error.message}")
       end
 
-      # Keeps a negative answer for the time in the zone's SOA (RFC 2308, section 5).
+      # Keeps a negative answer for the TTL from the zone's SOA (RFC 2308, section 5).
       def store(question, message)
         if message.rcode.zero? && select(message, *question).any?
           return @cache.store(question, message, message.answers.map(&:ttl).min)

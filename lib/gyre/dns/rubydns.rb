@@ -32,7 +32,7 @@ module Gyre
     end
     Message.include(ResolvMethods)
 
-    # A question that is a name, as in RubyDNS.
+    # Returns a question's name as the question, as in RubyDNS.
     module NamedQuestion
       def question = ResolvMethods.name(super)
     end
@@ -44,7 +44,7 @@ module Async
   module DNS
     Transaction = Gyre::DNS::Transaction
 
-    # Makes one without a server, as RubyDNS's own tests do; its response is its own.
+    # Makes a transaction without a server, as in RubyDNS's tests. Ignores the given response.
     def Transaction.new(server, query, question, resource_class, _response = nil, **options)
       rules = server.is_a?(Server) ? server.rules : Gyre::DNS::Rules.new
       responder = Gyre::DNS::Responder.new(0)
@@ -53,14 +53,14 @@ module Async
       responder.respond(bytes, Socket.sockaddr_in(0, "127.0.0.1")).tap { |made| made.instance_variable_set(:@options, options) }
     end
 
-    # Addresses as RubyDNS's programs write them.
+    # Addresses in RubyDNS's format.
     module Endpoint
       def self.for(nameservers, port: 53)
         Array(nameservers).flat_map { |host| [[:udp, host, port], [:tcp, host, port]] }
       end
     end
 
-    # Asks these name servers, or the system's.
+    # Asks the given name servers, or the system's.
     class Resolver < Gyre::DNS::Resolver
       def self.default = new
 
@@ -107,7 +107,7 @@ module Async
 
       def fire(...) = @rules.fire(...)
 
-      # Serves until the process ends; beside a reactor of Async, in a task of it.
+      # Serves until the process ends. Under a reactor of Async, serves in a task of the reactor.
       def run(&block)
         server = Gyre::DNS::Server.new(*@endpoint, load: -> { @rules })
         return server.run(&block) unless Fiber.current_scheduler && defined?(Async::Task)
@@ -137,7 +137,7 @@ module RubyDNS
       @block = block
     end
 
-    # Returns whether it fits.
+    # Returns whether the pattern matches.
     def call(_server, name, resource_class, transaction)
       fits = false
       rules = Gyre::DNS::Rules.new
@@ -169,6 +169,6 @@ module RubyDNS
 end
 
 class String
-  # Texts that a TXT record may have.
+  # Splits the String into texts for a TXT record.
   def chunked(bytes = 255) = b.scan(/.{1,#{bytes}}/mn)
 end

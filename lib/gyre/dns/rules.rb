@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Rules written as RubyDNS's: patterns, types and blocks. Called by the extension with a Transaction
-# for requests that no zone answers.
+# Rules in RubyDNS's format: patterns, types and blocks. The extension calls them with a Transaction
+# for each request that no zone answers.
 require "gyre/dns/server_address"
 require "gyre/dns/transaction"
 
 module Gyre
   module DNS
-    # The body of Gyre::DNS.run; its methods are called in the block.
+    # The block of Gyre::DNS.run is evaluated in a Rules object.
     #
     #   IN = Resolv::DNS::Resource::IN
     #   Gyre::DNS.run("127.0.0.1:5300") do
@@ -18,9 +18,9 @@ module Gyre
       # Default networks of {Transaction#passthrough!}.
       LOOPBACK = %w[127.0.0.0/8 ::1/128].freeze
       REFUSED = ->(transaction) { transaction.fail!(:Refused) }
-      # Names and types whose rules are kept.
+      # Maximum pairs of name and type whose matching rules are cached.
       FOUND_LIMIT = 10_000
-      # Ends a block without an answer; not for a rescue within it.
+      # Ends a block without an answer. Not a StandardError, so that the block does not rescue it.
       Next = Class.new(Exception) # rubocop:disable Lint/InheritException
       private_constant :REFUSED, :FOUND_LIMIT, :Next
 
@@ -43,11 +43,11 @@ module Gyre
         instance_eval(&block) if block
       end
 
-      # @return [Boolean] whether unmatched questions have no block
+      # @return [Boolean] whether there is no block for unmatched questions
       # @api private
       def open? = @otherwise.nil?
 
-      # @return [Boolean] whether there are none
+      # @return [Boolean] whether there are no rules
       def empty? = @rules.empty? && @otherwise.nil?
 
       # @return [Boolean] whether the client is in one of {#recursion}'s networks
@@ -67,7 +67,7 @@ module Gyre
       # @param pattern [String, Regexp, #call] a name; a callable gets name and resource class
       # @param types [Array<Class>] resource classes; none: all
       # @yieldparam transaction [Transaction]
-      # @yieldparam match [MatchData] of a Regexp; of the name in lower case, if only that fits
+      # @yieldparam match [MatchData] of a Regexp; if the name matches only in lower case, of that
       def match(pattern, *types, &block)
         numbers = types.flatten.compact.map { |type| DNS.type_number(type) }
         key = case pattern
@@ -78,8 +78,8 @@ module Gyre
         @found.clear
       end
 
-      # @yieldparam transaction [Transaction] of an unmatched question; without a block they are
-      #   REFUSED
+      # @yieldparam transaction [Transaction] of an unmatched question; if there is no block, the
+      #   question is REFUSED
       def otherwise(&block)
         @otherwise = block
         @found.clear
@@ -92,7 +92,7 @@ module Gyre
         @zones[origin.to_s.delete_suffix(".")] = path.to_s
       end
 
-      # Passes on all other questions, from {#recursion} networks only.
+      # Forwards all unmatched questions, but only from {#recursion} networks.
       # @param servers [Array<String>] as for {Upstream#initialize}
       def upstream(*servers) = @upstreams.concat(servers.flatten)
 
@@ -110,12 +110,12 @@ module Gyre
       # @return [Object] the named block's value
       def fire(name, *arguments) = @events[name.to_sym]&.call(*arguments)
 
-      # Called within a rule: goes on with the next one.
+      # Called in a rule's block: skips to the next matching rule.
       def next! = raise(Next, "next! was called outside of a rule", [])
 
       # Called by the extension.
       # @param transaction [Transaction]
-      # @param again [Boolean] after a forwarder, to which the last block gave it
+      # @param again [Boolean] true: forwarding has failed; calls only the `otherwise` block
       # @return [String, nil] a response; nil if the transaction has it
       # @api private
       def call(transaction, again = false)
@@ -138,7 +138,7 @@ module Gyre
 
       private
 
-      # Returns the blocks that may answer, in order.
+      # Returns the blocks of the matching rules, in order.
       def find(transaction)
         name, type = transaction.key, transaction.type
         @found = {} if ((@kept += 1) % FOUND_LIMIT).zero?
@@ -146,8 +146,8 @@ module Gyre
         (@found[type] ||= {})[name] = fitting.map(&:last) << (@otherwise || REFUSED)
       end
 
-      # Names fit in any case of letters, as clients may vary it (0x20): `key` is the pattern for
-      # names in lower case; nil for a callable, which decides at each question.
+      # Names match in any letter case, as clients may vary the case (0x20). `key` is the pattern
+      # for names in lower case. It is nil for a callable, which is called for each question.
       def matching(pattern, key, block)
         return block if key.is_a?(String) || (key && [0, 1].include?(block.arity))
 
@@ -158,7 +158,7 @@ module Gyre
         end
       end
 
-      # @return [Boolean] false: the next rule's turn
+      # @return [Boolean] false: the next rule must answer
       def run(block, transaction)
         block.call(transaction)
         true
@@ -166,7 +166,7 @@ module Gyre
         false
       end
 
-      # May run in another server's thread, over HTTPS.
+      # May run in a web server's thread (DNS over HTTPS).
       def report(error)
         return Fiber.scheduler.report(error, Fiber.current) if Fiber.scheduler.is_a?(Scheduler)
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Serves zones and rules over UDP, TCP and TLS: binds, runs, reloads, counts. The extension moves
-# packets and answers from zones; Rules answer the rest. Handles no signals and reads no
-# configuration.
+# Serves zones and rules over UDP, TCP and TLS: binds, runs, reloads, counts. The extension receives
+# and sends packets and answers from zones. Rules answer all other questions. Handles no signals and
+# reads no configuration.
 require "gyre/net"
 require "gyre/net/tls"
 require "gyre/offload"
@@ -24,19 +24,20 @@ module Gyre
 
     # A DNS server.
     class Server
-      # Most questions of one connection that rules handle at a time. Further ones stay unread.
+      # Maximum questions of one connection that rules handle at a time. Further questions stay
+      # unread.
       STREAM_PLACES = 100
       private_constant :STREAM_PLACES
 
-      # Binds, so that {#run} needs no privileges.
+      # Binds the sockets, so that {#run} needs no privileges.
       # @param endpoints [Array<String>] host:port, udp://…, tcp://…, tls://host?cert=PATH&key=PATH
       # @param load [#call, nil] returns {Rules}, also at each {#reload}; nil: evaluates the block
       # @param log [#write, nil] gets a line for each response
-      # @param sockets [Sockets, nil] bound ones instead of endpoints
+      # @param sockets [Sockets, nil] bound sockets instead of endpoints
       # @param settings [Hash] see docs/dns.md
       # @yield the rules
       # @raise [ArgumentError] for a wrong address, setting or zone file
-      # @raise [SystemCallError, SocketError] an address cannot be had
+      # @raise [SystemCallError, SocketError] an address cannot be bound
       def initialize(*endpoints, load: nil, log: nil, sockets: nil, **settings, &block)
         @settings = SETTINGS.complete(settings)
         @load = load || -> { Rules.new(&block) }
@@ -63,7 +64,7 @@ module Gyre
       def port = endpoints.first.port
 
       # Serves until {#stop}.
-      # @param worker [Integer] which of the sockets of one address it has, from 0
+      # @param worker [Integer] index of its socket among the UDP sockets of each address
       # @yieldparam server [Server] once it serves
       def run(worker = 0)
         Gyre.run("DNS server") do |task|
@@ -83,8 +84,8 @@ module Gyre
       # Ends {#run}; unfinished responses are not sent.
       def stop = @stopped.resolve
 
-      # Loads rules and zones again; keeps the former ones on failure.
-      # @raise [StandardError, ScriptError] as they raise it
+      # Reloads rules and zones. On failure the former rules and zones stay in use.
+      # @raise [StandardError, ScriptError] raised by the rules or a zone
       def reload
         rules = @load.call
         zones = Offload.call { rules.zones.map { |origin, path| Zone.load(origin, path) } } # a large one would hold up the loop
@@ -97,9 +98,9 @@ module Gyre
         @upstream = upstream
       end
 
-      # Answers a request from elsewhere (RFC 8484).
+      # Answers a request that did not come through the server's sockets (RFC 8484).
       # @param bytes [String]
-      # @param sockaddr [String] the client's struct sockaddr; "": unknown, and without recursion
+      # @param sockaddr [String] the client's struct sockaddr; "": unknown, gets no recursion
       # @return [String, nil] the response; nil if none is due
       def answer(bytes, sockaddr)
         found = @responder.respond(bytes, sockaddr)
@@ -141,7 +142,8 @@ module Gyre
 
       private
 
-      # Reads requests in order; sends responses as they are ready (RFC 7766, section 6.2.1.1).
+      # Reads requests in order. Sends each response as soon as it is ready (RFC 7766, section
+      # 6.2.1.1).
       def serve(stream)
         stream.read_timeout_s = @settings[:idle_timeout_s]
         stream.write_timeout_s = @settings[:idle_timeout_s]
@@ -169,7 +171,7 @@ module Gyre
         stream.abandon # the client is gone, or reads nothing
       end
 
-      # Returns nil beyond the limit.
+      # Beyond waiting_limit returns the extension's overload response.
       def ask(transaction)
         return @responder.overload if @waiting >= @settings[:waiting_limit]
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A name server's address as programs and users write it. Used by Gyre::DNS::Upstream and `gyre dns
-# query`. Resolves nothing: over UDP a server is an IP address.
+# Parses the address of a name server. Used by Gyre::DNS::Upstream and `gyre dns query`. Does not
+# resolve names: a UDP server is given by its IP address.
 
 require "ipaddr"
 require "socket"
@@ -10,7 +10,7 @@ require "resolv"
 module Gyre
   module DNS
     # @return [IPAddr]
-    # @raise [ArgumentError] names the text, which IPAddr's own error lacks
+    # @raise [ArgumentError] with the text, which IPAddr's own error omits
     # @api private
     def self.network(text)
       IPAddr.new(text)
@@ -18,14 +18,14 @@ module Gyre
       raise ArgumentError, "#{text.inspect} is not an IP address or network"
     end
 
-    # `name`: the certificate's; `path`: for HTTPS.
+    # `name` is the certificate's name; `path` is used for HTTPS.
     ServerAddress = Struct.new(:protocol, :host, :port, :name, :path) do
       self::PORTS = { "udp" => 53, "tcp" => 53, "tls" => 853, "https" => 443 }.freeze
       self::FORM = %r{\A(?:(?<scheme>\w+)://)?(?:\[(?<v6>[^\]]+)\]|(?<host>[^\[\]:/#]+))(?::(?<port>\d{1,5}))?
                       (?<path>/[^\#]*)?(?:\#(?<name>[\w.-]+))?\z}x.freeze
 
-      # Reads "192.0.2.1", "udp://192.0.2.1:53", "tcp://…", "tls://192.0.2.1:853#name" or
-      # "https://host/dns-query"; an IPv6 address with a port needs brackets.
+      # Parses "192.0.2.1", "udp://192.0.2.1:53", "tcp://…", "tls://192.0.2.1:853#name" or
+      # "https://host/dns-query". An IPv6 address with a port needs brackets.
       # @param text [String, ServerAddress]
       # @return [ServerAddress]
       # @raise [ArgumentError]

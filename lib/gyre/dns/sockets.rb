@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The sockets of a DNS server: binds UDP and TCP at each address, or takes those that a parent
-# process has bound. Made by Server, and by `gyre dns` for its workers. Reads no packet.
+# The sockets of a DNS server: binds UDP and TCP at each address, or adopts the sockets that a
+# parent process has bound. Made by Server, and by `gyre dns` for its workers. Reads no packet.
 require "gyre/net"
 
 module Gyre
@@ -9,12 +9,12 @@ module Gyre
     # @api private
     class Sockets
       CHOSEN_PORT_TRIES = 20
-      # A listener with its TLS settings (or nil) and its address's number.
+      # A listener, its TLS settings or nil, and the index of its address.
       Bound = Struct.new(:listener, :tls, :index)
       private_constant :CHOSEN_PORT_TRIES, :Bound
 
-      # `addresses`: Server's, each with a UDP socket per worker, among which the kernel spreads
-      # packets (SO_REUSEPORT); `inherited`: open sockets, as from {#to_a}.
+      # Each of `addresses` gets a UDP socket for each worker; the kernel spreads packets among
+      # these sockets (SO_REUSEPORT). `inherited`: open sockets that {#to_a} has described.
       def initialize(addresses, workers: 1, inherited: nil)
         @workers = workers
         @bound = []
@@ -28,10 +28,10 @@ module Gyre
 
       def listeners = @bound.map(&:listener)
 
-      # UDP sockets of the worker with this number, from 0.
+      # Returns the UDP sockets of the worker with this index.
       def packets(worker) = listeners.select(&:datagram?).each_slice(@workers).map { |of_address| of_address.fetch(worker) }
 
-      # Yields the TCP listeners of each address, and its TLS settings.
+      # Yields the TCP listeners and the TLS settings of each address.
       def each_stream
         @bound.reject { |bound| bound.listener.datagram? }.group_by(&:index).each_value { |all| yield all.map(&:listener), all.first.tls }
       end
@@ -56,7 +56,7 @@ module Gyre
         @bound << Bound.new(Listener.adopt(socket.descriptor, endpoint), parse(addresses[index.to_i]).last.tls, index)
       end
 
-      # Binds TCP first, as a free port is rarer there.
+      # Binds TCP first, because free TCP ports are rarer.
       def bind(address, index, tries = CHOSEN_PORT_TRIES)
         transport, endpoint = parse(address)
         streams = transport == :udp ? [] : endpoint.with(tls: nil).bind
@@ -64,7 +64,7 @@ module Gyre
         @bound.concat([*streams, *packets].map { |listener| Bound.new(listener, endpoint.tls, index) })
       rescue SystemCallError => error
         streams&.each(&:close)
-        # At the port that the kernel chose for TCP there is another UDP socket.
+        # Another UDP socket has the port that the kernel chose for TCP.
         raise unless error.is_a?(Errno::EADDRINUSE) && endpoint.port.zero? && (tries -= 1).positive?
 
         retry
@@ -80,13 +80,14 @@ module Gyre
         [text.match?(%r{\A\w+://}) ? endpoint.transport : :both, endpoint]
       end
 
-      # The first socket of a port fails beside another server; then the port is shared.
+      # The first socket is bound without SO_REUSEPORT, so that it fails if another server has the
+      # port. Afterwards the workers' sockets share the port.
       def bind_packets(endpoint, port)
         Endpoint.new(:udp, host: endpoint.host, port: port).bind(backlog: 0).flat_map do |first|
           local = first.socket.local_address
           any = ["0.0.0.0", "::"].include?(local.ip_address)
           [first, *Array.new(@workers - 1) { share(first) }].each do |listener|
-            # The response leaves from the address that was asked.
+            # The response must leave from the address to which the question was sent.
             listener.socket.setsockopt(*(local.ipv6? ? %i[IPV6 RECVPKTINFO] : %i[IP PKTINFO]), true) if any
           end
         end

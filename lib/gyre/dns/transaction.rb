@@ -1,12 +1,13 @@
 # frozen_string_literal: true
 
-# One question and the response that rules make of it, with RubyDNS's methods. Made by the extension
-# (transaction_object.c), which also keeps a response of addresses; any other one is a Message.
+# One question and the response that rules make, with RubyDNS's methods. Made by the extension
+# (transaction_object.c), which also holds a response that contains only addresses. Any other
+# response is a Message.
 require "gyre/dns/message"
 
 module Gyre
   module DNS
-    # A question to answer, for the block of a rule.
+    # The question that a rule's block answers.
     class Transaction
       # Seconds, as in RubyDNS.
       DEFAULT_TTL = 86_400
@@ -38,14 +39,14 @@ module Gyre
       # @return [String]
       def to_s = "#{name} #{DNS.type_name(type)}"
 
-      # Adds a resource of the class asked for.
+      # Adds a resource of the question's class.
       # @param first [Object] first argument of the resource class: an address for IN::A
       # @param ttl [Integer] seconds
       # @param name [String, nil] the record's; nil: the question's
       # @param resource_class [Class, nil] nil: the question's
       # @param section [Symbol] :answer, :authority or :additional
       # @return [true]
-      # @raise [ArgumentError] the resource cannot be made of these
+      # @raise [ArgumentError] the resource cannot be made from these arguments
       def respond!(first = nil, *more, ttl: nil, name: nil, section: nil, resource_class: nil)
         return respond!(first, *more[0..-2], **more.last) if more.last.is_a?(Hash)
         return true if more.empty? && !(name || section || resource_class) && add_address(first, ttl || DEFAULT_TTL)
@@ -64,7 +65,7 @@ module Gyre
         true
       end
 
-      # Lets rules answer another question into this response, such as a CNAME's target.
+      # Adds the rules' answer to another question, such as a CNAME's target.
       # @param name [String]
       # @param resource_class [Class]
       # @return [true]
@@ -83,8 +84,8 @@ module Gyre
 
       # Answers with a resolver's reply.
       # @param resolver [Resolver, Upstream]
-      # @param force [Boolean] also without the RD flag
-      # @param name [String, nil] to ask about instead
+      # @param force [Boolean] even if the RD flag is not set
+      # @param name [String, nil] a name to ask about instead
       # @yieldparam reply [Message] before it is copied
       # @return [Boolean] whether there was a reply
       def passthrough!(resolver, force: false, name: nil, **)
@@ -98,7 +99,7 @@ module Gyre
         true
       end
 
-      # Answers as {#passthrough!}, without a fiber if the upstream can.
+      # Answers like {#passthrough!}; if possible, the upstream's forwarder answers without a fiber.
       # @api private
       def forward!(upstream)
         may_recurse? ? upstream.defer(self) || passthrough!(upstream) : fail!(:Refused)
@@ -108,7 +109,7 @@ module Gyre
       # @param name [String, nil]
       # @return [Message, nil] the resolver's reply; nil: none, or malformed
       def passthrough(resolver, name: nil, **)
-        edns = EDNS.new(EDNS::UDP_BYTES, 0, edns_flags, []) # of this hop only (RFC 6891)
+        edns = EDNS.new(EDNS::UDP_BYTES, 0, edns_flags, []) # for this hop only (RFC 6891)
         flags = Message::RD | self.flags & (Message::CD | Message::AD)
         query = Message.query(name || self.name, type, id: bytes.unpack1("n"), flags: flags, edns: edns)
         resolver.forward(query.encode)&.then { |reply| Message.parse(reply) }

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Name servers and the ways to ask them: UDP from a new port, TCP after truncation, TLS; in turn or
-# at once. Used by Gyre::DNS::Resolver, and to pass on queries. The caller's fiber or thread waits,
-# but for questions that a server's loop passes on (Forwarder).
+# Asks name servers, in turn or all at once: by UDP from a new port, by TCP after truncation, by TLS
+# or HTTPS. Used by Gyre::DNS::Resolver, and to forward queries. The caller's fiber or thread waits,
+# except in {#defer}, where a Forwarder of the loop asks.
 
 require "gyre/clock"
 require "gyre/dns/query"
@@ -16,10 +16,10 @@ module Gyre
   module DNS
     # Any thread may call its methods.
     class Upstream
-      # Exchanges at once, each with a socket per server; others wait. The second number is for TCP
-      # and TLS.
+      # Maximum concurrent exchanges, each with a socket for each server. Further exchanges wait.
+      # The second number applies if a server uses TCP or TLS.
       PLACES, STREAM_PLACES = 500, 100
-      # Random bytes of a forwarder: ten for each of its places.
+      # Random bytes given to a new forwarder: ten for each of its places.
       RANDOM_BYTES = 5000
       private_constant :STREAM_PLACES, :RANDOM_BYTES
 
@@ -29,7 +29,7 @@ module Gyre
       # @param addresses [Array<String>] as {ServerAddress.parse} reads them
       # @param timeout_s [Numeric] per server and attempt
       # @param attempts [Integer] rounds over all servers
-      # @param race [Boolean] asks all servers at once over UDP; otherwise in turn
+      # @param race [Boolean] asks all servers at once over UDP; false: in turn
       # @param rotate [Boolean] whether queries begin with different servers
       # @param tls [TLS::Context, nil] of a client; nil: verifies by the system's authorities
       # @raise [ArgumentError]
@@ -48,7 +48,7 @@ module Gyre
         begin_anew
       end
 
-      # Passes on a query. The reply has the query's id and its spelling of the name.
+      # Forwards a query. The reply has the query's id and the query's spelling of the name.
       # @param bytes [String] a query with one question
       # @return [String, nil] the whole reply, even a server's failure; nil: none or malformed
       def forward(bytes)
@@ -57,8 +57,8 @@ module Gyre
         query.restored
       end
 
-      # Passes on a transaction's question by a loop; the response leaves without the caller. False:
-      # that takes {#forward}.
+      # Lets a Forwarder of the loop ask the transaction's question and send the response. Returns
+      # false if only {#forward} can ask the question.
       # @api private
       def defer(transaction)
         server = @servers[@first % @servers.size]
@@ -72,7 +72,7 @@ module Gyre
         false
       end
 
-      # Asks until each query has its reply or all attempts are over. Leaves the replies in the
+      # Asks until each query has a reply or all attempts have failed. Stores the replies in the
       # queries. Raises no network errors.
       # @api private
       def exchange(queries)
@@ -94,7 +94,7 @@ module Gyre
       # @return [String]
       def inspect = "#<#{self.class} #{@servers.join(", ")}>"
 
-      # @return [UpstreamStream, UpstreamHTTPS] for the server, TCP in place of UDP
+      # @return [UpstreamStream, UpstreamHTTPS] for the server; TCP if the server's protocol is UDP
       # @api private
       def stream(server)
         @streams[server] ||= (server.protocol == "https" ? UpstreamHTTPS : UpstreamStream).new(server, @tls)
@@ -102,7 +102,7 @@ module Gyre
 
       private
 
-      # Also in a forked child, as sockets and places belong to the parent.
+      # Also called in a forked child, as sockets and places belong to the parent.
       def begin_anew
         @places = Semaphore.new(@servers.any? { |server| %w[tcp tls].include?(server.protocol) } ? STREAM_PLACES : PLACES)
         @pid = Process.pid
@@ -124,12 +124,13 @@ module Gyre
       end
     end
 
-    # Asks servers several queries until each is answered: sends packets, waits on all sockets,
-    # changes to TCP. Made by Gyre::DNS::Upstream for each caller. Decides nothing about retries.
+    # Sends several queries to servers until each query is answered. Waits on all sockets and
+    # repeats truncated queries over TCP. Made by Gyre::DNS::Upstream for each caller. Decides
+    # nothing about retries.
     #
     # @api private
     class Exchange
-      # Errors after which the next server is tried.
+      # Errors of a server; the next server is tried afterwards.
       FAILURES = [SystemCallError, SocketError, IOError, TimeoutError, TLS::Error].freeze
 
       def initialize(upstream, queries)
@@ -138,8 +139,8 @@ module Gyre
         @sockets = {}.compare_by_identity # by ServerAddress
       end
 
-      # Returns when all queries are answered, no server will answer, or time is over. Also takes
-      # late answers of earlier servers.
+      # Returns when all queries are answered, all servers have failed or the time is over. Also
+      # accepts late answers from servers asked before.
       def ask(servers, timeout_s)
         @until_s = Clock.now + timeout_s
         @open = {}.compare_by_identity # ServerAddress => queries that it has not answered
@@ -161,7 +162,7 @@ module Gyre
         refused(server, error)
       end
 
-      # Connected: the kernel drops other senders' packets.
+      # The socket is connected, so that the kernel drops other senders' packets.
       def open_socket(server)
         @sockets[server] = Datagram.new(Socket.new(server.addrinfo.afamily, :DGRAM), "a name server", nil, Datagram::BYTES_LIMIT)
         @sockets[server].tap { |socket| socket.to_io.connect(server.addrinfo) }
@@ -173,7 +174,7 @@ module Gyre
         @open[server] = []
       end
 
-      # Returns a server and its packet, or nil.
+      # Returns a server and the packet that it sent, or nil.
       def receive
         loop do
           @sockets.each do |server, socket|

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A name server over TCP (RFC 7766), TLS (RFC 7858) or HTTPS (RFC 8484): over a stream each exchange
-# has a connection, and leaves it to the next one. Made by Gyre::DNS::Upstream, which bounds the
-# number of exchanges.
+# A name server over TCP (RFC 7766), TLS (RFC 7858) or HTTPS (RFC 8484). Over TCP and TLS each
+# exchange uses its own connection, which a later exchange reuses. Made by Gyre::DNS::Upstream,
+# which bounds the number of exchanges.
 
 require "gyre/clock"
 require "gyre/net"
@@ -19,13 +19,14 @@ module Gyre
         @idle = []
       end
 
-      # Returns {query => packet} of replies in time. Servers may close at any time (RFC 7766,
-      # section 6.2.4), so a query that failed on an older connection is sent again.
+      # Returns {query => packet} for the replies that came in time. Servers may close at any time
+      # (RFC 7766, section 6.2.4). Therefore queries that failed on a reused connection are sent
+      # again.
       def exchange(queries, until_s)
         older = @idle.pop
         transport = older || connect(until_s)
         found = converse(transport, queries, until_s)
-        close if found.size < queries.size # idle ones may be as dead, forgotten by a NAT
+        close if found.size < queries.size # idle connections may be dead, too (NAT)
         kept = @idle.push(transport) if found.size == queries.size && @idle.size < IDLE_LIMIT
         found
       rescue SystemCallError, IOError, TLS::Error
@@ -70,7 +71,7 @@ module Gyre
       def left_s(until_s) = [until_s - Clock.now, 0.001].max
     end
 
-    # Over HTTPS, by the HTTP client.
+    # A name server over HTTPS, asked by the HTTP client.
     class UpstreamHTTPS
       TYPE = "application/dns-message"
       HEADERS = { "content-type" => TYPE, "accept" => TYPE }.freeze
@@ -81,7 +82,7 @@ module Gyre
         @client = HTTP::Client.new(tls: tls, body_bytes_limit: Message::BYTES_LIMIT)
       end
 
-      # Returns {query => packet}, as {UpstreamStream#exchange}.
+      # Returns {query => packet}, like {UpstreamStream#exchange}.
       def exchange(queries, until_s)
         return queries.to_h { |query| [query, post(query, until_s)] } unless queries.size > 1 && Task.current?
 

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Reads a zone file (RFC 1035, section 5) into a Zone, or raises with the first mistake's line.
-# Called by the server and `gyre dns`.
+# Reads a zone file (RFC 1035, section 5) into a Zone. Raises ZoneError with the line of the first
+# mistake. Called by the server and `gyre dns`.
 require "strscan"
 require "gyre/dns/message"
 
 module Gyre
   module DNS
-    # Records in memory; the extension defines its methods.
+    # Records in memory. The extension defines the other methods.
     class Zone
       # @param origin [String] such as "example.org"
       # @param path [String]
@@ -37,7 +37,7 @@ module Gyre
       PAUSE_LINES, DEPTH_LIMIT = 16, 8
       private_constant :WORD, :QUOTED, :PAUSE_LINES, :DEPTH_LIMIT
 
-      # An included file adds to the zone of its includer.
+      # An included file adds records to the zone of the including file.
       def initialize(origin, text, path, zone: Zone.new(origin), ttl: nil, depth: 0)
         @scanner = StringScanner.new(text.b)
         @path = path
@@ -61,7 +61,7 @@ module Gyre
           line = @line
           fresh = !@scanner.match?(/[ \t]/)
           words = entry
-          Thread.pass if (line % PAUSE_LINES).zero? # a loop may serve meanwhile
+          Thread.pass if (line % PAUSE_LINES).zero? # another thread's loop may serve meanwhile
           fault(line) { take(words, fresh) } unless words.empty?
         end
       end
@@ -74,7 +74,7 @@ module Gyre
         raise ZoneError, "#{@path}:#{line}: #{error.message}"
       end
 
-      # Returns words up to the line's end, or the end of parentheses.
+      # Returns the words of an entry, which ends with its line unless parentheses are open.
       def entry
         words, depth, line = [], 0, @line
         until @scanner.eos?
@@ -143,12 +143,12 @@ module Gyre
       end
     end
 
-    # Parses records' data in zone files (RFC 1035, 3597, 4034, and each type's).
+    # Parses the data of records in zone files (RFC 1035, 3597, 4034, and the RFC of each type).
     #
     # @api private
     module ZoneData
       NAME, TEXTS, NUMBERS = [:name], [:texts], %i[u16 u8 u8].freeze
-      # Fields by type; the last may take all remaining words.
+      # Fields of each type. The last field may take all remaining words.
       FIELDS = {
         "A" => [:ip4], "AAAA" => [:ip6], "NS" => NAME, "CNAME" => NAME, "PTR" => NAME, "MX" => %i[u16 name],
         "SOA" => %i[name name u32 time time time time], "TXT" => TEXTS, "SPF" => TEXTS, "HINFO" => %i[text text],
@@ -162,7 +162,8 @@ module Gyre
       private_constant :NAME, :TEXTS, :NUMBERS, :SIZES, :UNITS, :REST
 
       class << self
-        # `words` are escaped as in the file; `origin` ends relative names. Raises ArgumentError.
+        # `words` are escaped as in the file. `origin` is appended to relative names. Raises
+        # ArgumentError.
         def parse(type, words, origin)
           return unknown(words) if words.first == "\\#"
 

@@ -5,13 +5,14 @@
 module Gyre
   module HTTP
     module AcceptEncoding
-      # Limit of all fields; beyond it the body stays uncompressed.
+      # Maximum bytes of accept-encoding. If the header is longer, the body stays uncompressed.
       BYTES_LIMIT = 1024
       ALIASES = { "x-gzip" => "gzip" }.freeze
 
       module_function
 
-      # `available` is in order of preference; returns nil for an uncompressed body.
+      # Returns a coding of `available` (in order of preference); nil if the body stays
+      # uncompressed.
       def choose(header, available)
         return if header.nil? || available.empty? || header.bytesize > BYTES_LIMIT
 

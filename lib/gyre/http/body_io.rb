@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# The argument of a streaming body (Rack SPEC, "Streaming Body"). Made by Response. Buffers nothing:
-# reads from rack.input, writes to the Response, both with the socket's backpressure.
+# The argument of a streaming body (Rack SPEC, "Streaming Body"). Made by Response. Reads from
+# rack.input and writes to the Response, with the socket's backpressure. Buffers nothing.
 
 require "forwardable"
 
 module Gyre
   module HTTP
-    # A request's body for reading and its response's for writing.
+    # Reads the request's body and writes the response's body.
     class BodyIO
       extend Forwardable
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The HTTP client: `require "gyre/http/client"`. Gyre::HTTP.get and Gyre::HTTP::Client, for tasks,
-# fibers and threads. Chooses pools, builds requests, follows redirects, repeats safe requests.
+# The HTTP client (`require "gyre/http/client"`) for tasks, fibers and threads: Gyre::HTTP.get and
+# Gyre::HTTP::Client. Chooses pools, builds requests, follows redirects, repeats safe requests.
 
 require "gyre/clock"
 require "gyre/http/client/app"
@@ -18,14 +18,14 @@ require "gyre/version"
 
 module Gyre
   module HTTP
-    # Keeps connections in a pool for each origin and thread's loop; threads without a loop share
-    # one. Fibers and threads may share a client.
+    # Keeps a pool of connections for each origin and each thread's loop. Threads without a loop
+    # share a pool for each origin. Fibers and threads may share a client.
     class Client
       REDIRECTS = [301, 302, 303, 307, 308].freeze
       SKIMMED_BYTES = 65_536
       LATER = [429, 503].freeze
-      # Refused requests are repeated up to retries_limit times: they cost the server nothing, and a
-      # burst on a new HTTP/2 connection exceeds limits that the client does not know yet.
+      # Factor of retries_limit for requests that the server has not processed. A burst of requests
+      # on a new HTTP/2 connection exceeds limits that the client does not know yet.
       REFUSALS = 5
       Options = Struct.new(:limits, :tls, :http2, :proxy, :socket, :private_addresses)
       private_constant :REDIRECTS, :SKIMMED_BYTES, :LATER, :REFUSALS, :Options
@@ -33,10 +33,10 @@ module Gyre
       # @param base_url [String, #call, nil] prefix of relative addresses, or a Rack app
       # @param headers [Hash{String => String}] of each request
       # @param basic [Array(String, String), nil] name and password for base_url's origin
-      # @param bearer [String, nil] a token for the same
+      # @param bearer [String, nil] token for base_url's origin
       # @param cookies [Boolean] whether to keep cookies and send them back
       # @param tls [TLS::Context, nil] for certificates; HTTP/2 needs its `alpn: %w[h2 http/1.1]`
-      # @param http2 [Boolean, nil] true: without TLS, too, as agreed beforehand; false: never
+      # @param http2 [Boolean, nil] true: also without TLS, by prior knowledge; false: never
       # @param proxy [String, Symbol, nil] http://user:password@host:port; :environment: its
       #   variables
       # @param socket [String, nil] path of a Unix socket to which all requests go
@@ -72,8 +72,8 @@ module Gyre
       # Sends a PATCH request; see {#request}.
       def patch(url, body = nil, **options, &block) = request("PATCH", url, body: body, **options, &block)
 
-      # Sends a request. Reads the whole body up to body_bytes_limit, or yields the response and
-      # streams its body; drops what the block leaves unread.
+      # Sends a request and reads the whole body, up to body_bytes_limit. If a block is given,
+      # yields the response instead, streams its body and drops the unread rest.
       # @param method [String, Symbol]
       # @param url [String] http://…, https://…, or a path below base_url
       # @option options [String, IO, #each, nil] :body an IO or an object with each streams
@@ -99,16 +99,16 @@ module Gyre
         end
       end
 
-      # Returns the response once its head has come. The caller reads or closes it; a collected
-      # response closes its connection.
-      # @param options [Hash] as of {#request}
+      # Returns the response as soon as its head has arrived. The caller must read or close the
+      # response. A response that is garbage-collected before is cancelled.
+      # @param options [Hash] see {#request}
       # @return [Response]
       # @raise [Error, ArgumentError]
       def stream(method, url, **options) = respond(method, url, **options).guard
 
-      # Sends GET requests at the same time; yields responses as they come.
+      # Sends GET requests concurrently; yields responses as they arrive.
       # @param urls [Enumerable<String>]
-      # @param limit [Integer] at a time
+      # @param limit [Integer] concurrent requests
       # @param on_error [#call, nil] gets each {Error}; nil: raises the first and stops
       # @yieldparam response [Response]
       # @return [nil]
@@ -125,7 +125,7 @@ module Gyre
         end
       end
 
-      # Closes kept connections. A later request makes new ones.
+      # Closes kept connections. A later request connects again.
       # @return [nil]
       def close = @homes.each_value { |pools| pools.values.each(&:close) } && nil # others may add pools meanwhile
 
@@ -185,14 +185,14 @@ module Gyre
 
       def base?(scheme, host, port) = host == @host && scheme == @scheme && port == @port
 
-      # Only base_url's origin gets the secret fields.
+      # If there is a base_url, only its origin gets the secret fields.
       def new_pool(scheme, host, port)
         fields = @host.nil? || base?(scheme, host, port) ? @headers : @headers.except(*Request::SECRET)
         origin = Origin.new(scheme, host, port, @options)
         @app ? App.new(@app, origin, fields) : Pool.new(origin, fields)
       end
 
-      # A redirect starts without cookies that belong to another path or have changed.
+      # Adds cookies to a copy of the request, so that a redirect does not inherit them.
       def with_cookies(request)
         text = @cookies&.header(request.pool.origin, request.target) or return request
         request.dup.tap { |copy| copy.fields = { **request.fields, "cookie" => [request.fields["cookie"], text].compact.join("; ") } }
@@ -200,7 +200,7 @@ module Gyre
 
       # --- from a request to its response ---
 
-      # Loops without a block: a return out of one is a throw, which costs each request.
+      # Uses `while`, because a return out of a block is a throw, which would slow each request.
       def run(request, interim)
         redirects = pauses = 0
         while (response = perform(with_cookies(request), interim))
@@ -223,7 +223,7 @@ module Gyre
         response["location"] if @limits.redirects_limit.positive? && REDIRECTS.include?(response.status)
       end
 
-      # Returns Retry-After's seconds if the request may be sent again then.
+      # Returns the seconds of Retry-After if the request may be sent again after that time.
       def pause_before(request, response)
         return unless @limits.retry_after_s && LATER.include?(response.status) && request.safe?
 
@@ -301,7 +301,7 @@ module Gyre
     end
 
     class << self
-      # @return [Client] shared by requests without an own one; one per Ractor
+      # @return [Client] the client of the methods below; each Ractor has its own
       def client = Ractor.current[:gyre_http_client] ||= Client.new
 
       # @!method get(url, **options)

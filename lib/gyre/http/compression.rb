@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Rack middleware for the setting `compress`: compresses responses for clients that accept a coding.
-# br and zstd need the gem brotli or zstd-ruby. Leaves files to Static, which sends precompressed
-# ones.
+# br needs the gem brotli; zstd needs the gem zstd-ruby. Does not compress files; Static sends
+# precompressed files.
 
 require "gyre/http/accept_encoding"
 require "gyre/http/compressors"
@@ -11,13 +11,13 @@ require "gyre/http/files/media_types"
 
 module Gyre
   module HTTP
-    # Compresses text-like responses, except small and special ones.
+    # Compresses text-like responses, except small responses and those with SPECIAL headers.
     class Compression
-      # Smaller bodies gain nothing.
+      # Minimum bytes of a compressed body; smaller bodies gain nothing.
       MINIMUM_BYTES = 1024
-      # Statuses without a body or with a partial one.
+      # Statuses of responses that have no body or a partial body.
       LEFT = [204, 205, 206, 304].freeze
-      # Headers of responses that are encoded, partial, or sent by the app itself.
+      # Headers of responses that are left unchanged.
       SPECIAL = %w[content-range x-sendfile x-accel-redirect rack.hijack rack.protocol rack.gyre.upgrade transfer-encoding].freeze
       EVENTS = "text/event-stream"
       private_constant :LEFT, :SPECIAL, :EVENTS
@@ -72,10 +72,10 @@ module Gyre
 
       def file?(body) = body.is_a?(Files::Body) || (body.respond_to?(:to_path) && body.to_path.is_a?(String))
 
-      # Leaves parts that are not Strings to the server, which reports them.
+      # True also if a part is not a String; the server reports such a part.
       def small?(parts) = parts.any? { |part| !part.is_a?(String) } || parts.sum(&:bytesize) < @minimum_bytes
 
-      # Caches must keep both variants (RFC 9110, section 12.5.5).
+      # Makes caches keep both variants (RFC 9110, section 12.5.5).
       def vary(fields)
         former = Array(fields["vary"]).join(", ")
         return if former.match?(/(?:\A|[\s,])(?:accept-encoding|\*)(?:\z|[\s,])/i)
@@ -83,8 +83,8 @@ module Gyre
         fields["vary"] = former.empty? ? "accept-encoding" : "#{former}, accept-encoding"
       end
 
-      # A weak validator allows other bytes with the same content (RFC 9110, section 8.8.1), but no
-      # ranges.
+      # Weakens the etag, as other bytes have the same content (RFC 9110, section 8.8.1). Removes
+      # accept-ranges, as a weak validator allows no ranges.
       def encoded(fields, coding)
         fields["content-encoding"] = coding
         fields.delete("content-length")

@@ -1,21 +1,21 @@
 # frozen_string_literal: true
 
-# Compressors for Compression, and a body that passes through one. Larger data is compressed in a
-# thread of Gyre::Offload.
+# Compressors for Compression, and a body whose parts are compressed. Data larger than INLINE_BYTES
+# is compressed in a thread of Gyre::Offload.
 
 require "zlib"
 require "gyre/offload"
 
 module Gyre
   module HTTP
-    # A compressor's write(string) returns bytes for the client, finish the rest; both may be empty.
-    # close may be called at any time.
+    # A compressor's write(string) returns bytes for the client, and finish returns the remaining
+    # bytes. Both may return an empty String. close may be called at any time.
     module Compressors
-      # Largest data for the loop's thread: a fraction of a millisecond.
+      # Maximum bytes compressed in the loop's thread, which takes a fraction of a millisecond.
       INLINE_BYTES = 8 * 1024
       PIECE_BYTES = 256 * 1024
 
-      # RFC 1952, by Ruby's zlib, which releases the GVL.
+      # Compresses to gzip (RFC 1952) by Ruby's zlib, which releases the GVL.
       class Gzip
         LEVEL = 5
 
@@ -52,12 +52,12 @@ module Gyre
         def close; end
       end
 
-      # RFC 8878, by the gem zstd-ruby.
+      # Compresses to zstd (RFC 8878) by the gem zstd-ruby.
       class Zstandard < ByGem
         def initialize = super(::Zstd::StreamingCompress.new, :compress)
       end
 
-      # RFC 7932, by the gem brotli.
+      # Compresses to br (RFC 7932) by the gem brotli.
       class Brotli < ByGem
         QUALITY = 4
 
@@ -66,7 +66,7 @@ module Gyre
 
       module_function
 
-      # Codings with a loaded library, in order of preference.
+      # Codings whose library is loaded, in order of preference.
       def available
         codings = {}
         codings["br"] = Brotli if defined?(::Brotli::Compressor)
@@ -84,7 +84,7 @@ module Gyre
         compressor&.close
       end
 
-      # Compresses long strings in a thread, piece by piece: a cancelled request ends soon.
+      # Compresses a long String in a thread, piece by piece, so that a cancelled request ends soon.
       def run(compressor, string, flush: true)
         return string if string.empty? # zlib has nothing to flush then and raises
         return compressor.write(string, flush: flush) if string.bytesize <= INLINE_BYTES
@@ -100,7 +100,7 @@ module Gyre
 
       def finish(compressor) = Offload.call(abandon: false) { compressor.finish }
 
-      # A body with each.
+      # A body that compresses each part of another body.
       class Parts
         def initialize(body, kind)
           @body = body

@@ -1,20 +1,20 @@
 # frozen_string_literal: true
 
-# The template of Rack environments, which ext/gyre/http/env.c fills in. Server makes one per
-# acceptor.
+# Makes the template of Rack environments for each acceptor, called by Server. ext/gyre/http/env.c
+# copies the template and fills it in.
 
 require "gyre/http/input"
 require "socket"
 
 module Gyre
   module HTTP
-    # Hashes after the Rack 3.1 SPEC, plus gyre.trailers for chunked bodies.
+    # The Hashes follow the Rack 3.1 SPEC. They add gyre.trailers for chunked bodies.
     module Env
       WEBSOCKET_KEY = ["a stream of HTTP"].pack("m0").freeze # 16 bytes
 
       class << self
-        # Returns constant entries, and placeholders for others, as filling existing keys is
-        # cheaper. `extra` adds entries, `early_hints` rack.early_hints.
+        # Returns constant entries, and placeholders for other entries: filling existing keys is
+        # cheaper than adding keys. `extra` adds entries; `early_hints` adds rack.early_hints.
         def template(early_hints: false, extra: {})
           template = {
             "REQUEST_METHOD" => "GET".b.freeze, "SCRIPT_NAME" => "".b.freeze, "PATH_INFO" => nil, "QUERY_STRING" => "".b.freeze,
@@ -29,10 +29,11 @@ module Gyre
           template.merge!(extra).freeze
         end
 
-        # Sets rack.protocol to the names in Upgrade.
+        # Sets rack.protocol to the names in the Upgrade header.
         def offer(env) = env["rack.protocol"] = env["HTTP_UPGRADE"].split(",").map(&:strip).reject(&:empty?)
 
-        # For HTTP/1.0 without Host: sets the socket's address, or "localhost" for a Unix socket.
+        # Sets the server's name and port to the socket's address, or to "localhost" for a Unix
+        # socket. Used if an HTTP/1.0 request has no Host.
         def own_address(env, descriptor)
           address = Socket.for_fd(descriptor).tap { |socket| socket.autoclose = false }.local_address
           name, port = address.ip? ? [address.ip_address[/[^%]+/], address.ip_port] : ["localhost", 80]
@@ -40,15 +41,15 @@ module Gyre
           env["SERVER_PORT"] = port.to_s.b.freeze
         end
 
-        # Makes a CONNECT for a WebSocket (RFC 8441) look like HTTP/1.1's upgrade, so that routes,
-        # Gyre::WebSocket and hijacking gems serve both. The key proves nothing here.
+        # Makes a CONNECT for a WebSocket (RFC 8441) look like an upgrade of HTTP/1.1, so that
+        # routes, Gyre::WebSocket and hijacking gems handle both. The key has no meaning in HTTP/2.
         def upgrade(env, exchange)
           env.update("REQUEST_METHOD" => "GET", "HTTP_CONNECTION" => "Upgrade", "HTTP_UPGRADE" => "websocket",
                      "HTTP_SEC_WEBSOCKET_KEY" => WEBSOCKET_KEY, "rack.hijack" => exchange)
         end
 
         # Adds a verified client certificate under mod_ssl's names and as puma.peercert (an
-        # OpenSSL::X509::Certificate). `der` is nil if the client sent none.
+        # OpenSSL::X509::Certificate). `der` is nil if the client sent no certificate.
         def client_certificate(env, der)
           env["SSL_CLIENT_VERIFY"] = der ? "SUCCESS" : "NONE"
           return unless der

@@ -1,23 +1,24 @@
 # frozen_string_literal: true
 
-# Errors of HTTP by origin: client (RequestError, RequestCut), slow client (WriteTimeout), app
-# (LengthError, RequestTimeout). The connection raises all but LengthError; Service handles them.
+# Errors of HTTP, by cause: the client (RequestError, RequestCut), a slow client (WriteTimeout) or
+# the app (LengthError, RequestTimeout). Response raises LengthError, the connection raises the
+# others. Service handles all.
 
 require "gyre/errors"
 
 module Gyre
   module HTTP
-    # A fault in a request's body: too slow (408), too long (413), a bad chunk (400), too many
-    # trailers (431). If the app does not rescue it, the client gets that status.
+    # The request's body is too slow (408), is too long (413), has a bad chunk (400) or has too many
+    # trailers (431). If the app does not rescue the error, the client gets its status.
     class RequestError < Gyre::ProtocolError; end
 
-    # The client closed before the announced end of its body.
+    # The client closed the connection before the announced end of the request's body.
     class RequestCut < EOFError; end
 
     # The client read nothing for too long; the connection is closed.
     class WriteTimeout < IOError; end
 
-    # The request exceeded limits.request_timeout_s; raised at the app's current wait. Not a
+    # Raised at the app's current wait if the request exceeds limits.request_timeout_s. Not a
     # StandardError, so that `rescue => error` does not swallow it. If the app does not rescue it,
     # the client gets 503.
     class RequestTimeout < Exception; end # rubocop:disable Lint/InheritException

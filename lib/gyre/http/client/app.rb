@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A Rack app in place of a server: a client's pool, connection and exchange without a socket. For
-# tests.
+# Calls a Rack app instead of a server, for tests. Acts as a client's pool, connection and exchange,
+# without a socket.
 
 require "gyre/http/client/errors"
 require "stringio"
@@ -51,7 +51,7 @@ module Gyre
 
         private
 
-        # As the connections do.
+        # Refuses the arguments that a connection refuses.
         def check(method, target, headers)
           raise ArgumentError, "#{method.inspect} is not an HTTP method" unless method.match?(TOKEN)
           raise ArgumentError, "#{target.inspect} is not the target of a request: escape it first" if target.match?(/[\0-\x20\x7f]/)
@@ -62,7 +62,7 @@ module Gyre
           end
         end
 
-        # A streaming body first writes all pieces.
+        # Returns the body's pieces. A streaming body runs to its end first.
         def pieces
           return [].tap { |pieces| @body.each { |piece| pieces << piece } } if @body.respond_to?(:each)
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The cookies of one client in memory (RFC 6265). Client stores those of each response, and asks for
-# those of each request. Each site has its own limit, so that none displaces another's cookies.
+# Keeps the cookies of one client in memory (RFC 6265). Client stores the cookies of each response
+# and asks for the cookie header of each request. Each site has its own limit, so that it cannot
+# displace another site's cookies.
 
 require "gyre/http/client/public_suffixes"
 require "time"
@@ -45,7 +46,8 @@ module Gyre
 
         def path_of(target) = target[/\A[^?]*/]
 
-        # Beyond a limit removes the oldest cookie of the site, then of the site with the most.
+        # Removes the site's oldest cookie beyond SITE_LIMIT, and the largest site's oldest cookie
+        # beyond COUNT_LIMIT.
         def put(cookies, cookie)
           key = [cookie.domain, cookie.path, cookie.name]
           cookies.delete(key)
@@ -77,8 +79,8 @@ module Gyre
                      ending(given))
         end
 
-        # Returns nil for a cookie of this host alone, false for a foreign one (RFC 6265, section
-        # 5.3). A public suffix keeps its own cookies only.
+        # Returns the cookie's domain; nil if only this host gets the cookie; false if the domain is
+        # foreign (RFC 6265, section 5.3). A public suffix may set cookies for itself only.
         def domain_of(given, host)
           domain = given["domain"].to_s.downcase.delete_prefix(".")
           return if domain.empty?

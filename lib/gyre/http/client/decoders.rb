@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Decoders of content codings for Response. Yield bounded pieces, so that a small body cannot become
-# a large String uncounted.
+# Decoders of content codings for Response. They yield bounded pieces, so that a small body cannot
+# expand into a large String before its size is checked.
 
 require "gyre/errors"
 require "zlib"
@@ -9,20 +9,20 @@ require "zlib"
 module Gyre
   module HTTP
     class Client
-      # A decoder has decode(bytes), which yields pieces; finish, which yields the rest and tells
-      # whether the body is whole; and close.
+      # A decoder has decode(bytes), finish and close. decode yields pieces. finish yields the rest
+      # and returns whether the body is complete.
       module Decoders
-        # The compressed body is broken or cut.
+        # The compressed body is malformed or truncated.
         Damaged = Class.new(Gyre::ProtocolError)
 
-        # gzip (RFC 1952), and deflate with or without zlib's frame (RFC 1950, RFC 1951).
+        # Decodes gzip (RFC 1952), zlib (RFC 1950) and raw deflate (RFC 1951).
         class Inflate
           def initialize(window_bits, perhaps_raw: false)
             @inflate = Zlib::Inflate.new(window_bits)
             @perhaps_raw = perhaps_raw
           end
 
-          # A body of gzip may have several members (RFC 1952, section 2.2).
+          # A gzip body may have several members (RFC 1952, section 2.2).
           def decode(bytes)
             until bytes.empty?
               @inflate.reset if @inflate.finished?
@@ -55,15 +55,15 @@ module Gyre
 
             @perhaps_raw = false
             close
-            @inflate = Zlib::Inflate.new(-Zlib::MAX_WBITS) # some servers leave the frame out
+            @inflate = Zlib::Inflate.new(-Zlib::MAX_WBITS) # some servers send raw deflate
             retry
           end
         end
 
-        # RFC 8878, by the gem zstd-ruby, which decodes a whole call's bytes.
+        # Decodes zstd (RFC 8878) by the gem zstd-ruby, which decodes all bytes of a call at once.
         class Zstandard
           PIECE_BYTES = 512
-          # A frame that decodes to LAST only after whole frames.
+          # LAST_FRAME decodes to LAST only if all frames before it are complete.
           LAST = "end"
           LAST_FRAME = "\x28\xb5\x2f\xfd\x20\x03\x19\0\0#{LAST}".b.freeze
           private_constant :PIECE_BYTES, :LAST, :LAST_FRAME
@@ -100,7 +100,7 @@ module Gyre
           end
         end
 
-        # RFC 7932, by the gem brotli.
+        # Decodes br (RFC 7932) by the gem brotli.
         class Brotli
           PIECE_BYTES = 65_536
           private_constant :PIECE_BYTES
@@ -130,7 +130,7 @@ module Gyre
         end
 
         class << self
-          # The accept-encoding of requests.
+          # Value of a request's accept-encoding.
           def accepted = ["gzip", "deflate", ("br" if brotli?), ("zstd" if zstd?)].compact.join(", ")
 
           # Returns nil for an unknown coding.

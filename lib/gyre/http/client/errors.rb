@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Errors of the HTTP client: with method, address, phase and cause; without credentials and queries.
-# A task's own deadlines and stops pass unchanged.
+# Errors of the HTTP client. They contain method, address, phase and cause, but no credentials or
+# queries. A task's own deadlines and stops are not wrapped.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -31,7 +31,7 @@ module Gyre
         end
       end
 
-      # The connection could not be made, or broke.
+      # The connection could not be made, or it failed.
       class ConnectionError < Error; end
 
       # A time limit has passed.
@@ -43,10 +43,11 @@ module Gyre
       # The body exceeds body_bytes_limit, encoded or decoded.
       class TooLargeError < Error; end
 
-      # The client does not follow the redirect: too many, to another scheme, or without an address.
+      # The client does not follow a redirect beyond redirects_limit, from https to http, with an
+      # invalid address, or with a body that cannot be sent again.
       class RedirectError < Error; end
 
-      # The client refuses private addresses.
+      # The server's address is private, and private_addresses is false.
       class PrivateAddressError < Error; end
 
       # {Response#check}: the status is 400 or higher.
@@ -61,11 +62,11 @@ module Gyre
         end
       end
 
-      # Errors of connections, which become {Error}s.
+      # Errors of connections; {.wrap} turns them into {Error}s.
       # @api private
       FAILURES = [SystemCallError, IOError, SocketError, Gyre::TimeoutError, Gyre::ProtocolError, TLS::Error].freeze
 
-      # Makes the error for callers. A task's own deadline stays as it is.
+      # Returns the error that the caller gets. A task's own deadline is returned unchanged.
       # @api private
       def self.wrap(error, request, phase)
         return error if error.is_a?(Error) || (error.is_a?(Gyre::TimeoutError) && error.deadline)
@@ -85,14 +86,14 @@ module Gyre
                  /self-signed|local issuer/ => ". For an authority of your own: Gyre::HTTP::Client.new(tls: Gyre::TLS.client(ca: path))" }.freeze
       private_constant :ADVICE
 
-      # Raised by a body: its source has raised the cause, which reaches the caller as it is.
+      # Raised by a body if its source raises. The caller gets the source's exception (`cause`).
       # @api private
       SourceFailed = Class.new(StandardError)
 
-      # Raised by connections: the request has no response. Never reaches the caller.
+      # Raised by a connection if the request got no response. Never reaches the caller.
       # @api private
       class Unanswered < StandardError
-        # `processed`: the server may have processed it.
+        # `processed`: the server may have processed the request.
         def initialize(error, processed)
           super(error.message)
           @error, @processed = error, processed

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Faraday 2 on Gyre's HTTP client: `require "gyre/http/client/faraday"`, then `adapter :gyre`. Keeps
-# a client per TLS and proxy settings. Leaves redirects to middleware.
+# Faraday 2 adapter for Gyre's HTTP client: `require "gyre/http/client/faraday"`, then `adapter
+# :gyre`. Keeps one client for each set of TLS, proxy and timeout settings. Leaves redirects to
+# middleware.
 
 require "faraday"
 require "gyre/http/client"

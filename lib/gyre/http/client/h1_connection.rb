@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A connection of HTTP/1.1, one request at a time, and its exchange: status, headers, read, cancel.
-# Made by Origin; the extension sends and parses (ext/gyre/http/h1/client.c).
+# An HTTP/1.1 connection for one request at a time. It is also the request's exchange (status,
+# headers, read, cancel). Made by Origin. The extension sends and parses
+# (ext/gyre/http/h1/client.c).
 
 require "gyre/http/client/errors"
 require "gyre/loop"
@@ -14,10 +15,10 @@ module Gyre
 
       class H1Connection
         INTERIM_LIMIT = 16
-        CONTINUE_TIMEOUT_S = 1 # for a server that ignores Expect (RFC 9110, section 10.1.1)
+        CONTINUE_TIMEOUT_S = 1 # the server may ignore Expect (RFC 9110, section 10.1.1)
         private_constant :INTERIM_LIMIT, :CONTINUE_TIMEOUT_S
 
-        # Receives heads until the final one, or one with `until_status`; for both versions.
+        # Receives heads until the status is final or `until_status`. Used for HTTP/1 and HTTP/2.
         def self.pass_interim(exchange, peer, interim, until_status = nil)
           count = 0
           until exchange.status >= 200 || exchange.status == until_status
@@ -28,7 +29,8 @@ module Gyre
           end
         end
 
-        # Returns the exchange with the final response's head; yields interim ones.
+        # Returns the exchange with the final response's head. Yields status and headers of interim
+        # responses.
         def request(method, target, headers, body, until_s, &interim)
           if body.nil? || body.is_a?(String)
             send_request(method, target, headers, body, until_s)
@@ -59,7 +61,8 @@ module Gyre
           raise Gyre::ProtocolError, "#{transport.peer} switched protocols unasked" if status == 101 && !headers.key?("upgrade")
         end
 
-        # Waits for a 100; false if the final response came instead.
+        # Waits for a 100 if the request expects it. Returns false if the final response came
+        # instead.
         def continue?(headers, interim)
           return true unless headers["expect"] && transport.to_io.wait_readable(CONTINUE_TIMEOUT_S)
 
@@ -67,8 +70,9 @@ module Gyre
           status == 100
         end
 
-        # Sends chunks without a length. Raises for more bytes, which would pass as another request.
-        # An early response makes the connection unusable afterwards.
+        # Sends chunks if `length` is nil. Raises if the body is longer than `length`: the server
+        # would read the rest as another request. Stops at an early response; the connection is not
+        # used again.
         def stream(body, length)
           left = length ? Integer(length, 10) : 0
           if length && (file = body.file if body.respond_to?(:file))
@@ -85,7 +89,8 @@ module Gyre
           send_piece(nil, !length)
         end
 
-        # Uses sendfile(2). The server may respond early.
+        # Uses sendfile(2). A broken connection counts as sent, as the server may have responded
+        # early.
         def send_file(io, offset, length)
           transport.write_file(io, offset, length)
         rescue Errno::EPIPE, Errno::ECONNRESET

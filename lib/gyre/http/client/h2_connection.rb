@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A connection of HTTP/2, shared by many fibers' requests; the extension moves frames
-# (ext/gyre/http/h2/client.c, client_call.c). Made by Pool. Never retries.
+# An HTTP/2 connection, shared by the requests of many fibers. The extension sends and receives
+# frames (ext/gyre/http/h2/client.c, client_call.c). Made by Origin. Never retries.
 
 require "gyre/http/client/errors"
 require "gyre/http/client/h1_connection"
@@ -14,7 +14,8 @@ module Gyre
       Loop.require_native("Gyre::HTTP::Client")
 
       class H2Connection
-        # Returns the exchange with the final response's head; yields interim ones.
+        # Returns the exchange with the final response's head. Yields status and headers of interim
+        # responses.
         def request(method, target, headers, body, until_s, &interim)
           whole = body.nil? || body.is_a?(String)
           exchange = open(method, target, headers, whole ? body : true, until_s) || refuse

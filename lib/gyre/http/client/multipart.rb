@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A body of multipart/form-data (RFC 7578) for Request: Strings and Streams, which read files while
-# they are sent.
+# A multipart/form-data body (RFC 7578) for Request. Consists of Strings and Streams; a Stream reads
+# its file while it is sent.
 
 require "securerandom"
 
@@ -11,8 +11,8 @@ module Gyre
       class Multipart
         attr_reader :content_type
 
-        # `fields`: names with a String, an IO (its path names the file), or a Hash of content:,
-        # filename:, content_type:.
+        # `fields` maps names to a String, an IO (its path gives the file name) or a Hash with
+        # content:, filename: and content_type:.
         def initialize(fields)
           boundary = SecureRandom.hex(16)
           @content_type = "multipart/form-data; boundary=#{boundary}"
@@ -20,7 +20,7 @@ module Gyre
           @parts << "--#{boundary}--\r\n"
         end
 
-        # As Stream's.
+        # Same interface as Stream.
         def size = @parts.sum { |part| (part.is_a?(String) ? part.bytesize : part.size) || (return) }
         def again = @parts.all? { |part| part.is_a?(String) || part.again }
         def each(&block) = @parts.each { |part| part.is_a?(String) ? yield(part) : part.each(&block) }
@@ -42,7 +42,7 @@ module Gyre
            ("content-type: #{type}\r\n" if type), "\r\n"].join.b
         end
 
-        # Like browsers (HTML, "multipart/form-data").
+        # Escapes like browsers (HTML, "multipart/form-data").
         def quoted(name) = name.to_s.gsub(/[\r\n"]/, "\r" => "%0D", "\n" => "%0A", '"' => "%22")
       end
     end

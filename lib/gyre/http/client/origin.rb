@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A server's scheme, host and port, and how a client connects: directly, by proxy or Unix socket,
-# with TLS. Called by Pool. Keeps no connection.
+# A server's scheme, host and port. Connects directly, through a proxy or by a Unix socket, and
+# starts TLS. Called by Pool. Keeps no connection.
 
 require "gyre/clock"
 require "gyre/http/client/errors"
@@ -19,7 +19,8 @@ module Gyre
         HOST = /\[[0-9a-f:.]+\]|[^\/?#:@\[\]\s]+/i.freeze
         URL = %r{\A(https?)://(?:([^/?#@]*)@)?(#{HOST})(?::(\d{0,5}))?(/[^?#]*)?(\?[^#]*)?(?:#.*)?\z}i.freeze
         ALPN = %w[h2 http/1.1].freeze
-        # Networks outside the Internet (RFC 6890), and IPv6 prefixes that lead to such.
+        # Networks that are not on the Internet (RFC 6890), and IPv6 prefixes that embed IPv4
+        # addresses.
         PRIVATE = %w[0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
                      192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ::/96 ::ffff:0:0:0/96
                      64:ff9b::/96 64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 3fff::/20 5f00::/16 fc00::/7
@@ -45,8 +46,8 @@ module Gyre
             [scheme, match[3].downcase, port, match[2], "#{match[5] || "/"}#{match[6]}"]
           end
 
-          # Shared by clients without their own: reads the system's authorities once, and sessions
-          # resume.
+          # Shared by clients that have no `tls` option: the system's authorities are read once, and
+          # sessions resume.
           def tls = Ractor.current[:gyre_http_client_tls] ||= TLS.client(alpn: ALPN)
         end
 
@@ -67,10 +68,11 @@ module Gyre
         def tls? = scheme == "https"
         def limits = @options.limits
 
-        # True until a connection has shown that it takes one request at a time.
+        # True if a new connection may be HTTP/2: `http2` allows it, and the last connection was not
+        # HTTP/1.
         def perhaps_shared? = @shared != false && (tls? ? @options.http2 != false : @options.http2)
 
-        # A proxy without a tunnel gets whole addresses.
+        # Prefix of targets: a proxy gets whole addresses unless it tunnels TLS.
         def prefix = @proxy && !tls? ? url : nil
 
         def connect(until_s)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Connections to one origin, of one thread's loop or of all threads without one. Client takes a
-# connection for each request and gives it back. Decides nothing about retries.
+# Keeps connections to one origin, for one thread's loop or for all threads that have no loop. A
+# connection is taken for each request and given back afterwards. Decides nothing about retries.
 
 require "gyre/clock"
 require "gyre/http/client/errors"
@@ -25,8 +25,8 @@ module Gyre
           renew
         end
 
-        # Returns a connection for a request; waits if all are busy. A request that may be repeated
-        # is `safe`: its connection may have ended a moment ago.
+        # Returns a connection for a request; waits if all are busy. If the request may be repeated
+        # (`safe`), the check for a closed connection may be 1 ms old.
         def take(until_s, safe)
           renew if @pid != Process.pid
           kept(safe) || @lock.synchronize { wait(until_s) } || connect(until_s)
@@ -56,8 +56,8 @@ module Gyre
 
         private
 
-        # Steps are atomic by the GVL. A waiter counts itself before it looks, or it would miss a
-        # wake-up.
+        # Each step is atomic under the GVL. A waiter increments @waiting before it looks for a
+        # connection; otherwise it could miss a wake-up.
         def kept(safe = false)
           reap unless @lost.empty?
           while (connection = @idle.pop)
@@ -73,8 +73,8 @@ module Gyre
           @shared.find { |connection| connection.capacity.positive? }
         end
 
-        # Returns a connection, or nil with a place for a new one. While a connection is made that
-        # may carry them all, other callers wait for it and share its failure.
+        # Returns a connection, or counts a new connection and returns nil. While a connection that
+        # may be shared is being made, other callers wait for it and get its failure.
         def wait(until_s)
           limits = @origin.limits
           at = [limits.pool_timeout_s && (Clock.now + limits.pool_timeout_s), until_s].compact.min
@@ -124,7 +124,7 @@ module Gyre
           end
         end
 
-        # A shared connection may leave before its last exchange ends.
+        # A dropped shared connection is dropped again when its last exchange ends.
         def drop(connection)
           return if connection.shared? && !@shared.delete(connection)
 
@@ -144,7 +144,7 @@ module Gyre
           all ? @changed.broadcast : @changed.signal
         end
 
-        # Also in a forked child: closes its copies of the parent's connections.
+        # Empties the pool. In a forked child this closes the copies of the parent's connections.
         def renew
           [*@idle, *@shared].each(&:close)
           @pid = Process.pid

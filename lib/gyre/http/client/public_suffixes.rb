@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The domains under which the public registers names, as com and co.uk, for Cookies: from Debian's
-# package publicsuffix, without it all domains without a dot.
+# Public suffixes for Cookies: domains below which anyone can register names, such as com and co.uk.
+# Read from Debian's package publicsuffix. If it is missing, top-level domains are the suffixes.
 
 module Gyre
   module HTTP
@@ -13,7 +13,8 @@ module Gyre
         class << self
           def include?(domain) = suffix(domain) == domain
 
-          # The registered domain of a host: its suffix and a label. An address is its own site.
+          # Returns the registered domain of a host: its suffix and the label before. Returns an IP
+          # address unchanged.
           def site(host)
             return host if host.match?(/\A[\d.]+\z|:/)
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One request as a client's `instrument:` callback gets it: phases, bytes, reuse. Made only for such
-# a callback, and while requests are counted.
+# Phases, bytes and reuse of one request, for a client's `instrument:` callback and for Tally. Made
+# only if there is a callback or Tally is counting.
 
 require "gyre/clock"
 require "gyre/http/client/tally"
@@ -9,9 +9,9 @@ require "gyre/http/client/tally"
 module Gyre
   module HTTP
     class Client
-      # An ended or failed request; times are seconds since its start.
+      # An ended or failed request. Times are seconds since the request's start.
       class Report
-        # @return [Integer, nil] nil without a response
+        # @return [Integer, nil] nil if there was no response
         attr_reader :status
         # @return [String, nil] "HTTP/1.1" or "HTTP/2"
         attr_reader :protocol
@@ -19,7 +19,7 @@ module Gyre
         attr_reader :reused
         # @return [Exception, nil]
         attr_reader :error
-        # @return [Integer] times that it was sent, without redirects
+        # @return [Integer] times that the request was sent, not counting redirects
         attr_reader :attempts
         # @return [Integer] encoded bytes of the body
         attr_reader :received_bytes

@@ -14,8 +14,9 @@ module Gyre
       class Request
         SAFE = %w[GET HEAD OPTIONS].freeze
         IDEMPOTENT = [*SAFE, "PUT", "DELETE", "TRACE"].freeze
-        # Fields of a request's body, and those that another origin must not see.
+        # Fields that describe the body.
         ABOUT_BODY = %w[content-type content-length content-encoding expect].freeze
+        # Fields that another origin must not get.
         SECRET = %w[authorization cookie proxy-authorization].freeze
         private_constant :SAFE, :IDEMPOTENT, :ABOUT_BODY
 
@@ -37,7 +38,7 @@ module Gyre
           URI.encode_www_form(pairs)
         end
 
-        # Without the query, which may have credentials.
+        # Omits the query, as it may contain credentials.
         def url = "#{pool.origin.url}#{target[/\A[^?]*/]}"
 
         def name = [method, url]
@@ -45,7 +46,7 @@ module Gyre
         # A proxy gets the whole address.
         def sent_target = pool.origin.prefix ? "#{pool.origin.prefix}#{target.delete_prefix("*")}" : target
 
-        # May be sent again even after a response.
+        # True if the request may be sent again even after a response.
         def safe? = SAFE.include?(method) && repeatable?
 
         def idempotent? = IDEMPOTENT.include?(method)
@@ -64,7 +65,8 @@ module Gyre
           @fields = { **fields, "content-length" => size.to_s } if size && !fields.key?("content-length")
         end
 
-        # Returns the request after a redirect (RFC 9110, section 15.4), maybe for another pool.
+        # Returns the request that follows a redirect (RFC 9110, section 15.4). `pool` is the new
+        # origin's.
         def redirected(status, pool, target)
           get = status == 303 ? method != "HEAD" : [301, 302].include?(status) && method == "POST"
           left = get ? fields.except(*ABOUT_BODY) : fields
@@ -74,7 +76,7 @@ module Gyre
           request
         end
 
-        # True if the caller left accept-encoding to the client.
+        # True if the request uses the client's accept-encoding.
         def decodes? = !fields["accept-encoding"].nil? && fields["accept-encoding"].equal?(pool.fields["accept-encoding"])
 
         def inspect = "#<#{self.class} #{method} #{url}>"
@@ -87,7 +89,7 @@ module Gyre
         end
       end
 
-      # A body sent in pieces, from an IO or an object with each.
+      # A body that is sent in pieces, read from an IO or an object with each.
       class Stream
         PIECE_BYTES = 65_536
         private_constant :PIECE_BYTES
@@ -101,10 +103,10 @@ module Gyre
           @begun = false
           @start = source.pos if source.respond_to?(:pos) && size
         rescue SystemCallError
-          nil # a pipe
+          nil # a pipe has no position
         end
 
-        # A regular file with offset and length, or nil.
+        # Returns a regular file with offset and length; nil if the source is something else.
         def file
           return unless @source.respond_to?(:stat) && @start
 
@@ -112,7 +114,7 @@ module Gyre
           [@source, @start, size]
         end
 
-        # Returns bytes, if known.
+        # Returns the number of bytes; nil if unknown.
         def size
           return unless @source.respond_to?(:pos)
           return @source.stat.file? ? @source.size - (@start || @source.pos) : nil if @source.respond_to?(:stat)

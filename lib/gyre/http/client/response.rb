@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A response of the client. Reads its body from an exchange and gives the connection back at the
-# end, also if the program forgets the response.
+# A response to a request of the client. Reads the body from an exchange and gives the connection
+# back at the end, even if the program forgets the response.
 
 require "gyre/clock"
 require "gyre/http/client/decoders"
@@ -22,7 +22,7 @@ module Gyre
         attr_reader :status
         # @return [String] "HTTP/1.1" or "HTTP/2"
         attr_reader :protocol
-        # @return [Hash{String => String}, nil] lines after the body, once read
+        # @return [Hash{String => String}, nil] fields after the body; nil before its end
         attr_reader :trailers
 
         # @api private
@@ -37,8 +37,8 @@ module Gyre
           leave if exchange.over?
         end
 
-        # @return [Hash{String => String, Array<String>}] lower-case names; joins lines by ", ", but
-        #   set-cookie is an Array
+        # @return [Hash{String => String, Array<String>}] lower-case names; lines of one name are
+        #   joined by ", "; set-cookie is an Array
         def headers = @head.is_a?(Hash) ? @head : @head = H1Connection.fields(@head)
 
         # @return [String] "GET"
@@ -66,7 +66,7 @@ module Gyre
         # @raise [Error]
         def body = @body ||= load.body
 
-        # @return [String] the whole body in its charset, UTF-8 without one
+        # @return [String] the whole body in its charset, UTF-8 if there is no charset
         # @raise [Error]
         def text
           charset = self["content-type"].to_s[/;\s*charset="?([\w.:-]+)/i, 1]
@@ -87,7 +87,7 @@ module Gyre
           nil
         end
 
-        # Yields the decoded body in pieces, once.
+        # Yields the decoded body in pieces. A streamed body can be read only once.
         # @yieldparam piece [String] BINARY
         # @return [self, Enumerator]
         # @raise [Error]
@@ -121,7 +121,7 @@ module Gyre
           bytes
         end
 
-        # Ends the response without reading the rest; harmless at its end.
+        # Ends the response without reading the rest of the body. Does nothing after the body's end.
         # @return [nil]
         def close
           @exchange&.cancel
@@ -146,7 +146,7 @@ module Gyre
           self
         end
 
-        # Drops a short rest, so that the connection can be kept.
+        # Drops up to `most` bytes of the body, so that the connection can be kept.
         # @api private
         def skim(most)
           most -= read_piece.to_s.bytesize while @exchange && most.positive?
@@ -174,7 +174,7 @@ module Gyre
 
         private
 
-        # A head that was left unparsed has no such field.
+        # An unparsed head (not a Hash) has no content-encoding.
         def encoded? = @head.is_a?(Hash) && @head.key?("content-encoding")
 
         def decoder_of(coding) = coding && @request.decodes? ? Decoders.for(coding) : nil

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Counts of all requests by clients of this process, for /metrics and /status (Gyre::Web::Snapshot).
-# The first snapshot starts it; before, a request costs nothing.
+# Counts the requests of all clients of this process, for /metrics and /status
+# (Gyre::Web::Snapshot). The first snapshot starts the counting; before, it costs nothing.
 
 module Gyre
   module HTTP
@@ -15,8 +15,8 @@ module Gyre
           # Only the main Ractor's requests count.
           def counting? = @counting && Ractor.current.equal?(Ractor.main)
 
-          # Values for JSON: responses by class of status, opened connections, durations as in
-          # Gyre::Web::Snapshot.
+          # Returns values for JSON: responses by status class, opened connections, and durations in
+          # the format of Gyre::Web::Snapshot.
           def snapshot
             @lock.synchronize do
               start unless @counting

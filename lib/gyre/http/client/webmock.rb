@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# WebMock, and VCR (`hook_into :webmock`), for Gyre's HTTP client: `require
+# Adapts WebMock, and VCR (`hook_into :webmock`), to Gyre's HTTP client: `require
 # "gyre/http/client/webmock"`.
 
 require "gyre/http/client"
@@ -24,7 +24,7 @@ module Gyre
           def disable! = @enabled = false
         end
 
-        # Precedes Client#perform.
+        # Prepended to Client.
         # @api private
         module Requests
           private
