@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::EventMachine: the functions of the gem eventmachine on Gyre's loop. The drop-in
-# (event_machine/features) gives them the gem's name. Reactor runs callbacks, descriptors/ moves
-# bytes.
+# Gyre::EventMachine provides the functions of the gem eventmachine on Gyre's loop. The drop-in
+# (event_machine/features) defines them under the gem's name. Reactor runs callbacks; descriptors/
+# sends and receives bytes.
 require "gyre"
 require "gyre/net"
 
@@ -11,30 +11,30 @@ module Gyre
   module EventMachine
     # An address that cannot be bound or connected to.
     class ConnectionError < RuntimeError; end
-    # Kept for programs that rescue it; never raised here.
+    # Defined for programs that rescue it; Gyre never raises it.
     class ConnectionNotBound < RuntimeError; end
     # (see ConnectionNotBound)
     class UnknownTimerFired < RuntimeError; end
-    # The system or this build lacks the call.
+    # The system or this build does not support the call.
     class Unsupported < RuntimeError; end
-    # A signature without an owner.
+    # No connection or watch has the signature.
     class InvalidSignature < RuntimeError; end
     # (see ConnectionNotBound)
     class NoHandlerForAcceptedConnection < RuntimeError; end
-    # Arguments of start_tls that exclude each other, or need another one.
+    # Arguments of start_tls exclude each other, or a required argument is missing.
     class BadParams < RuntimeError; end
     # (see BadParams)
     class BadCertParams < BadParams; end
     # (see BadParams)
     class BadPrivateKeyParams < BadParams; end
-    # A key or a certificate of start_tls that libssl refuses.
+    # libssl refuses a key or a certificate given to start_tls.
     class InvalidPrivateKey < RuntimeError; end
     # The file to send or to watch is missing.
     class FileNotFoundException < RuntimeError; end
 
     autoload :BufferedTokenizer, "gyre/event_machine/protocols/lines"
 
-    # Wire protocols for connections, each loaded at its first use.
+    # Wire protocols for connections. Each is loaded at its first use.
     module Protocols
       {
         "lines" => %i[LineText2 LineProtocol LineAndTextProtocol HeaderAndContentProtocol],
@@ -43,7 +43,7 @@ module Gyre
         "memcache" => %i[Memcache], "smtp_client" => %i[SmtpClient], "smtp_server" => %i[SmtpServer], "stomp" => %i[Stomp]
       }.each { |file, names| names.each { |name| autoload name, "gyre/event_machine/protocols/#{file}" } }
     end
-    # As old programs write it.
+    # The name in old programs.
     P = Protocols
   end
 end

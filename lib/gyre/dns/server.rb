@@ -171,7 +171,7 @@ module Gyre
         stream.abandon # the client is gone, or reads nothing
       end
 
-      # Beyond waiting_limit returns the extension's overload response.
+      # Returns nil if waiting_limit is reached.
       def ask(transaction)
         return @responder.overload if @waiting >= @settings[:waiting_limit]
 

@@ -1,20 +1,22 @@
 # frozen_string_literal: true
 
-# EventMachine::Connection: callbacks that a program overrides, and methods that it calls. Its
-# signature names the descriptor (descriptors/), which does the work and calls back.
+# EventMachine::Connection has callbacks that a program overrides, and methods that the program
+# calls. A connection's signature identifies its descriptor (descriptors/), which does the work and
+# calls back.
 
 module Gyre
   module EventMachine
-    # A connection's handler, as programs subclass it.
+    # A connection's handler; programs subclass it.
     class Connection
-      # Ignores all calls, for an unknown signature: tests of handlers make such connections.
+      # Descriptor of a connection with an unknown signature; ignores all calls. Tests of handlers
+      # make such connections.
       NOTHING = Class.new(BasicObject) { def method_missing(*) = nil }.new
 
       attr_accessor :signature
 
       alias original_method method
 
-      # Makes one for a descriptor: `initialize`, then `post_init`.
+      # Makes a connection for a descriptor; calls `initialize`, then `post_init`.
       def self.new(signature, *arguments)
         connection = allocate
         connection.__send__(:bind_to, signature)
@@ -26,7 +28,7 @@ module Gyre
       # Takes the arguments after the handler.
       def initialize(*) = super()
 
-      # Called first of all callbacks.
+      # Called before all other callbacks.
       def post_init; end
 
       def receive_data(data) = $stdout.write("............>>>#{data.length}\n")
@@ -37,27 +39,29 @@ module Gyre
       # Called when TLS protects the connection.
       def ssl_handshake_completed; end
 
-      # Returns whether to trust a certificate (PEM) of the peer.
+      # Returns whether to trust the peer's certificate (PEM).
       def ssl_verify_peer(certificate); end
 
       # Called at the connection's end; an override may take the reason.
       def unbind; end
 
-      # Called at the end of the connection that receives this one's input.
+      # Called when the connection ends to which this connection's input is proxied.
       def proxy_target_unbound; end
 
-      # Called when the agreed number of bytes has gone to the other connection.
+      # Called when all bytes of a proxy with a length have been passed on.
       def proxy_completed; end
 
-      # `detach` returns the descriptor's number, still open; `error?` the class of the socket's
-      # error; names are structs sockaddr; `pause` and `resume` return whether they changed it.
+      # `detach` returns the number of the descriptor, which stays open. `error?` returns the class
+      # of the socket's error. Names are packed sockaddr Strings. `pause` and `resume` return
+      # whether the state has changed.
       { detach: :detach, error?: :error?, get_peername: :peername, get_sockname: :sockname, get_outbound_data_size: :unsent_bytes,
         get_idle_time: :idle_s, pause: :pause, resume: :resume, paused?: :paused?, notify_readable?: :notify_readable?,
         notify_writable?: :notify_writable?, get_pid: :pid, get_status: :status }.each do |name, descriptors|
         class_eval("def #{name} = @gyre_descriptor.#{descriptors}", __FILE__, __LINE__)
       end
 
-      # Queues bytes for the turn's end. Returns their number, 0 on a closing connection.
+      # Queues bytes, which are sent at the turn's end. Returns their number, or 0 if the connection
+      # is closing.
       def send_data(data) = @gyre_descriptor.send_data(data.to_s)
 
       def close_connection(after_writing = false) = @gyre_descriptor.close(after_writing)
@@ -68,8 +72,8 @@ module Gyre
 
       def set_sock_opt(level, name, value) = @gyre_descriptor.io.setsockopt(level, name, value)
 
-      # Probes a silent peer after `idle` seconds, `count` times, every `interval` seconds; nil: the
-      # system's number.
+      # Probes a silent peer after `idle` seconds, up to `count` times, every `interval` seconds.
+      # nil: the system's value.
       def enable_keepalive(idle = nil, interval = nil, count = nil)
         set_sock_opt(:SOCKET, :KEEPALIVE, 1)
         { KEEPIDLE: idle, KEEPINTVL: interval, KEEPCNT: count }.compact.each { |name, value| set_sock_opt(:TCP, name, value) }
@@ -77,8 +81,8 @@ module Gyre
 
       def disable_keepalive = set_sock_opt(:SOCKET, :KEEPALIVE, 0)
 
-      # Seconds without a byte until the connection is closed, and to wait for the connection; 0: no
-      # limit.
+      # Seconds of inactivity before the connection is closed, and seconds to wait for a connect. 0:
+      # no limit.
       { comm_inactivity_timeout: :silence_s, pending_connect_timeout: :connect_s }.each do |name, limit|
         define_method(name) { @gyre_descriptor.limits&.public_send(limit) }
         define_method(:"#{name}=") { |seconds| @gyre_descriptor.limits&.change(limit, seconds.to_f) }
@@ -87,13 +91,14 @@ module Gyre
 
       def reconnect(server, port) = EventMachine.reconnect(server, port, self)
 
-      # Returns bytes, -1 if the datagram cannot be sent.
+      # Returns the number of bytes, or -1 if the datagram cannot be sent.
       def send_datagram(data, address, port) = @gyre_descriptor.send_datagram(data.to_s, address, Integer(port))
 
-      # Call notify_readable or notify_writable while the watched IO can be read or written.
+      # If set to true, notify_readable or notify_writable is called while the watched IO can be
+      # read or written.
       %i[notify_readable= notify_writable=].each { |name| define_method(name) { |mode| @gyre_descriptor.public_send(name, mode) } }
 
-      # True if {EventMachine.watch} made it.
+      # True if {EventMachine.watch} made the connection.
       def watch_only? = @gyre_descriptor.is_a?(Descriptors::Watched)
 
       def send_file_data(path) = EventMachine.send_file_data(@signature, path)
@@ -101,7 +106,7 @@ module Gyre
       # Returns a FileStreamer.
       def stream_file_data(path, options = {}) = FileStreamer.new(self, path, options)
 
-      # Sends this connection's input to another one.
+      # Passes this connection's input to another connection.
       def proxy_incoming_to(connection, bufsize = 0) = EventMachine.enable_proxy(self, connection, bufsize)
 
       def stop_proxying = EventMachine.disable_proxy(self)
@@ -121,7 +126,7 @@ module Gyre
       def when_drained(callable) = @gyre_descriptor.when_drained(callable)
     end
 
-    # Functions for a connection's signature. Few programs call them; some test for them.
+    # Functions that take a connection's signature. Few programs call them, but some test for them.
     class << self
       {
         close_connection: :close_connection, pause_connection: :pause, resume_connection: :resume, connection_paused?: :paused?,

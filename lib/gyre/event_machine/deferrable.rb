@@ -1,14 +1,15 @@
 # frozen_string_literal: true
 
-# EventMachine's Deferrable and Completion. Deferrable is mixed into connections, requests and
-# programs' objects, so it needs no initialize.
+# EventMachine's Deferrable and Completion. Deferrable works without initialize, because
+# connections, requests and programs' objects include it.
 
 module Gyre
   module EventMachine
-    # Callbacks for the success or failure of an operation; a change of status drops the callbacks
-    # of the other one.
+    # Callbacks for the success or failure of an operation. Success drops the errbacks; failure
+    # drops the callbacks.
     module Deferrable
-      # Passes on a value: to the callbacks of a Deferrable, else as the result.
+      # Adds the callbacks to `source` if it is a Deferrable. Otherwise returns `source` as the
+      # value.
       # @param source [Deferrable, #call, Object] a callable is called first
       # @param callback [#call, nil]
       # @param errback [#call, nil]
@@ -22,11 +23,11 @@ module Gyre
         source
       end
 
-      # Calls the block on success, at once if it has happened.
+      # Calls the block on success; immediately if the status is already success.
       # @return [self]
       def callback(&block) = on_deferred_status(:succeeded, :failed, @callbacks ||= [], block)
 
-      # Calls the block on failure, at once if it has happened.
+      # Calls the block on failure; immediately if the status is already failure.
       # @return [self]
       def errback(&block) = on_deferred_status(:failed, :succeeded, @errbacks ||= [], block)
 
@@ -36,8 +37,8 @@ module Gyre
       # @param block [Proc] an errback not called yet
       def cancel_errback(block) = @errbacks&.delete(block)
 
-      # Calls the callbacks of the new status. If one changes the status again, the remaining ones
-      # get its arguments.
+      # Calls the callbacks of the new status. If a callback changes the status again, the remaining
+      # callbacks get the new arguments.
       # @param status [Symbol] `:unknown`, `:succeeded`, `:failed`
       # @param args [Array] for the callbacks
       def set_deferred_status(status, *args)
@@ -56,7 +57,7 @@ module Gyre
       def fail(*args) = set_deferred_status(:failed, *args)
       alias set_deferred_failure fail
 
-      # Fails after that time, unless the status changes earlier.
+      # Fails after `seconds`, unless the status changes before.
       # @param seconds [Numeric]
       # @param args [Array] for the errbacks
       # @return [self]
@@ -66,7 +67,7 @@ module Gyre
         self
       end
 
-      # Ignored without a timeout.
+      # Does nothing if there is no timeout.
       def cancel_timeout
         @deferred_timeout&.cancel
         @deferred_timeout = nil
@@ -98,7 +99,7 @@ module Gyre
       include Deferrable
     end
 
-    # A Deferrable with any states.
+    # A Deferrable with arbitrary states.
     class Completion
       include Deferrable
 
@@ -114,8 +115,8 @@ module Gyre
         @callbacks = Hash.new { |callbacks, state| callbacks[state] = [] }
       end
 
-      # Calls back when the state is entered, or at once if it has been. Completion drops callbacks
-      # of all other completing states.
+      # Calls back when the state is entered, or immediately if it is the present state. A
+      # completing state drops the callbacks of all completing states.
       # @param state [Symbol] a state; `:completed` is each of {#completion_states}
       # @return [self]
       def stateback(state, *callable, &block)
@@ -154,7 +155,7 @@ module Gyre
       # @return [Boolean]
       def completed? = completion_states.include?(state)
 
-      # @return [Array<Symbol>] the states that complete it; subclasses have others
+      # @return [Array<Symbol>] the completing states; subclasses may return others
       def completion_states = %i[succeeded failed]
 
       # Removes an errback.

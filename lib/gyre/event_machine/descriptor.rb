@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# The object behind a signature: a descriptor with its watch, and the connection that it calls.
-# Descriptors::Stream, Packets and Watched move bytes. A callback that parks makes its descriptor
-# busy: events wait until it is over.
+# The object behind a signature: a descriptor, its watch and the connection whose callbacks it
+# calls. Subclasses (Descriptors::Stream, Packets, Watched) send and receive. If a callback parks,
+# the descriptor's events wait until the callback returns.
 
 module Gyre
   module EventMachine
     class Descriptor
-      # How a descriptor ends: `step` is :drained until everything is sent, :now, then :over.
+      # How a descriptor ends. `step` is :drained while bytes are unsent, :now to close without
+      # sending them, and :over at the end.
       Ending = Struct.new(:step, :reason, :detached)
 
       attr_reader :signature, :reactor
@@ -22,7 +23,7 @@ module Gyre
         @active_at = Clock.now
       end
 
-      # Makes the connection, whose callbacks may already use the descriptor.
+      # Makes the connection. Its first callbacks may use the descriptor.
       def open(handler, arguments)
         guarded { @connection = handler.new(@signature, *arguments) }
         @reactor.conns[@signature] = @connection
@@ -35,7 +36,7 @@ module Gyre
         raise
       end
 
-      # Called for the loop's event of input, and for events of `emit`.
+      # Called when there is input, and after `emit`.
       def ready
         return if over?
         return hold if @callback
@@ -44,7 +45,7 @@ module Gyre
         drained? ? unbound : (readable if @reactor.loop.watching?(self))
       end
 
-      # The loop's event of room to write, whose key is the signature.
+      # Called when there is room to write. The signature is the key of this watch.
       def room
         return if over?
 
@@ -61,7 +62,7 @@ module Gyre
         nil
       end
 
-      # Closes after the present callback; unbind gets `reason`.
+      # Closes after the present callback. `unbind` gets `reason`.
       def fail_with(reason)
         close
         @ending.reason ||= reason.is_a?(Class) ? reason : (reason.class if reason.is_a?(SystemCallError)) || Errno::EPROTO
@@ -98,7 +99,7 @@ module Gyre
       def peername = (io.getpeername.then { |address| address unless address.empty? } unless io.closed?)
       def sockname = (io.getsockname unless io.closed?)
 
-      # Ends with the reactor, after its last callback.
+      # Ends the descriptor after the reactor's last callback.
       def release
         drained? unless over?
         unbound
@@ -112,7 +113,7 @@ module Gyre
 
       def over? = @ending && @ending.step == :over
 
-      # Calls back; events wait meanwhile if that parks.
+      # Runs a callback. If the callback parks, events wait meanwhile.
       def guarded
         @callback = :runs
         yield
@@ -133,7 +134,7 @@ module Gyre
         @reactor.emit(self)
       end
 
-      # Pauses, or goes on; true if that is a change.
+      # Pauses or resumes. Returns true if the state has changed.
       def switch(paused)
         return false if @paused == paused || over?
 
@@ -154,7 +155,7 @@ module Gyre
         @reactor.loop.watch_io(@signature, io, true, true) unless @reactor.loop.watching?(@signature)
       end
 
-      # Tells the connection of the end, then closes the descriptor.
+      # Calls the connection's `unbind`, then closes the descriptor.
       def unbound
         return if over?
 
@@ -178,17 +179,17 @@ module Gyre
 
       def reads? = true
 
-      # Whether `writable` runs a callback.
+      # True if `writable` may run a callback.
       def room_calls_back? = false
 
-      # Sends what it can; true if nothing is left.
+      # Sends as many bytes as possible. True if all bytes are sent.
       def drained? = true
 
       def shut = io.close
     end
 
-    # A descriptor's limits of its silence and of its connecting, in seconds; 0.0: none. Made for a
-    # connection that has one.
+    # Limits of a descriptor's inactivity and of its connect, in seconds. 0.0: no limit. Made at the
+    # first use.
     Limits = Struct.new(:descriptor, :silence_s, :connect_s, :timer) do
       def initialize(descriptor) = super(descriptor, 0.0, 20.0)
 
@@ -197,7 +198,7 @@ module Gyre
         start
       end
 
-      # Replaces the timer, as once the connection is established.
+      # Starts the timer that applies now; called again when the connection is established.
       def start
         cancel
         wait(descriptor.connecting? ? connect_s : silence_s)

@@ -4,13 +4,13 @@
 
 module Gyre
   module EventMachine
-    # Sends what an IO reads in pieces, as fast as the peer takes them; callbacks report the end.
+    # Sends an IO's content in pieces, as fast as the peer receives them. Callbacks report the end.
     class IOStreamer
       include Deferrable
 
       CHUNK_SIZE = 16_384
 
-      # `http_chunks: true` encodes the pieces as HTTP's chunks.
+      # `http_chunks: true` encodes the pieces as HTTP chunks.
       def initialize(connection, io, options = {})
         @connection = connection
         @io = io
@@ -30,13 +30,13 @@ module Gyre
         succeed
       end
 
-      # Gems give objects that only send, too.
+      # False for objects of gems that have only `send_data`.
       def full? = @connection.respond_to?(:get_outbound_data_size) && @connection.get_outbound_data_size > FileStreamer::BackpressureLevel
     end
 
-    # Sends a file likewise.
+    # Sends a file in the same way.
     class FileStreamer < IOStreamer
-      # Unsent bytes beyond which it waits.
+      # Unsent bytes beyond which sending waits.
       BackpressureLevel = 50_000
       ChunkSize = CHUNK_SIZE
 
@@ -51,11 +51,11 @@ module Gyre
       end
     end
 
-    # A connection without a descriptor: FileWatch, ProcessWatch.
+    # A connection that has no descriptor; base of FileWatch and ProcessWatch.
     class Watch < Connection
       def self.new(_signature, *arguments) = super(EventMachine.reactor.signature, *arguments)
 
-      # Raises InvalidSignature if it is over, or has been replaced.
+      # Raises InvalidSignature if the watch has ended or has never begun.
       def stop_watching
         raise InvalidSignature, "invalid signature" unless @watching
 
@@ -76,7 +76,7 @@ module Gyre
 
       def file_moved; end
 
-      # A file has one watch only.
+      # Does nothing if another FileWatch watches the file.
       def watch(path)
         @path = path
         @file = File.open(path)
@@ -104,10 +104,10 @@ module Gyre
     end
 
     class << self
-      # Raises Errno::ENOENT for a missing file.
+      # Raises Errno::ENOENT if there is no such file.
       def watch_file(path, handler = nil, *arguments, &block) = watching(FileWatch, path, handler, arguments, &block)
 
-      # Takes files up to 32 KB. Returns their bytes.
+      # Sends a file of at most 32 KB. Returns the number of queued bytes.
       def send_file_data(signature, path)
         raise "file too large: stream_file_data sends it" if File.size(path) > 32 * 1024
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# EventMachine's Iterator: asynchronous work on each item, several at a time. A call ends an item's
-# work, not a return.
+# EventMachine's Iterator: asynchronous work on each item, several items at a time. An item's work
+# ends when Step#next is called, not when the work returns.
 
 module Gyre
   module EventMachine
@@ -10,14 +10,14 @@ module Gyre
       # Value that ends a callable list.
       Stop = "EM::Stop"
 
-      # Passed to the work; its call ends the item.
+      # Passed to the work, which calls it to end the item.
       class Step
         def initialize(&over)
           @over = over
         end
 
         # Ends the item.
-        # @param result [Object] the item's, for {Iterator#map} and {Iterator#inject}
+        # @param result [Object] the item's result, for {Iterator#map} and {Iterator#inject}
         def next(*result)
           raise "already completed this iteration" unless @over
 

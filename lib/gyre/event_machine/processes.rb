@@ -7,13 +7,14 @@ require "timeout"
 module Gyre
   module EventMachine
     module Descriptors
-      # A child process behind a pair of sockets: its input and output are the connection's data.
-      # Unbinds once the process's status is known.
+      # A child process that is connected by a socket pair. Its output is the connection's input,
+      # and sent bytes are its input. Calls `unbind` after the process's status is known.
       class Child < Stream
         GRACE_S = 0.5
         attr_reader :pid, :status
 
-        # A program that cannot be started ends at once, as EventMachine's child does.
+        # If the program cannot be started, the child exits immediately with status 255, as in
+        # EventMachine.
         def initialize(reactor, command)
           ours, theirs = UNIXSocket.pair
           @pid = begin
@@ -39,7 +40,7 @@ module Gyre
           super
         end
 
-        # Waits for the end, and kills a process that does not end by itself.
+        # Waits for the process, and kills it if it does not exit.
         def reap
           %w[TERM KILL].each do |signal|
             return @status = Timeout.timeout(GRACE_S) { Process::Status.wait(@pid) }
@@ -79,7 +80,7 @@ module Gyre
       def unbind = @callback&.call(@data.join, get_status)
     end
 
-    # Reports the end of a process, but no forks, which Linux does not report.
+    # Reports the end of a process. Does not report forks, because Linux does not.
     class ProcessWatch < Watch
       POLL_S = 0.05
 
@@ -106,7 +107,7 @@ module Gyre
 
       private
 
-      # A zombie is over, too.
+      # True also for a zombie.
       def over?
         Process.getpgid(@pid)
         File.exist?(path = "/proc/#{@pid}/stat") && File.read(path)[/.*\) (\w)/, 1] == "Z"
@@ -116,14 +117,15 @@ module Gyre
     end
 
     class << self
-      # Starts a child, whose output and input are the connection's. A String is split as by a
-      # shell, and runs without one.
+      # Starts a child process whose input and output are the connection's data. A String is split
+      # like a command line, but no shell runs it.
       def popen(command, handler = nil, *arguments, &block)
         words = command.is_a?(String) ? Shellwords.shellwords(command) : command
         opened(handler, arguments, block) { Descriptors::Child.new(reactor, words) }
       end
 
-      # The first callable gets the connection, the last one output and status. Returns the pid.
+      # The last callable gets output and status; a callable before it gets the connection. Returns
+      # the pid.
       def system(command, *arguments, &callback)
         callback ||= arguments.pop if arguments.last.is_a?(Proc)
         beginning = arguments.pop if arguments.last.is_a?(Proc)

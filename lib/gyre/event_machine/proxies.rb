@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Passes a connection's input to another one, without receive_data.
+# Passes a connection's input to another connection without calling receive_data.
 
 module Gyre
   module EventMachine
     module Descriptors
-      # Links of a stream: where its input goes, streams whose input comes here, and waits for all
-      # bytes to be sent.
+      # A stream's links: the stream that gets its input (target), streams whose input it gets
+      # (sources), and callbacks that wait until all bytes are sent.
       # @api private
       class Links
         attr_reader :target, :bytes, :sources
@@ -19,8 +19,8 @@ module Gyre
           @bytes = 0
         end
 
-        # From now on sends the input to another stream, `length` bytes in all, and pauses while
-        # more than `buffer_bytes` are unsent there; 0: no limit. With nil no longer.
+        # Starts passing the input to `target`, or stops if `target` is nil. Passes `length` bytes
+        # in total. Pauses while more than `buffer_bytes` are unsent at the target. 0: no limit.
         def pass_to(target, buffer_bytes = 0, length = 0)
           @target&.links&.sources&.delete(@stream)
           @target, @buffer_bytes, @bytes = target, buffer_bytes, 0
@@ -28,7 +28,7 @@ module Gyre
           target&.links&.sources&.push(@stream)
         end
 
-        # Returns bytes beyond the length.
+        # Passes data on. Returns the bytes beyond the length.
         def pass(data)
           rest = @left && data.bytesize > @left ? data.byteslice(@left..) : nil
           data = data.byteslice(0, @left) if rest
@@ -61,8 +61,8 @@ module Gyre
     end
 
     class << self
-      # Pauses the source while more than `bufsize` bytes are unsent; passes on `length` bytes in
-      # all. 0: no limit.
+      # Passes `length` bytes of `from` to `to` in total. Pauses `from` while more than `bufsize`
+      # bytes are unsent. 0: no limit.
       def enable_proxy(from, to, bufsize = 0, length = 0) = start_proxy(from.signature, to.signature, bufsize, length)
 
       def disable_proxy(from) = reactor.descriptors[from.signature]&.links&.pass_to(nil)
@@ -73,7 +73,7 @@ module Gyre
         nil
       end
 
-      # Bytes passed to the other connection.
+      # Returns the number of bytes passed to the other connection.
       def get_proxied_bytes(signature) = reactor.descriptors[signature]&.links&.bytes.to_i
     end
   end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# EventMachine's Queue, Channel and Pool: any thread pushes; callbacks run on the reactor's thread.
+# EventMachine's Queue, Channel and Pool. Any thread may push; callbacks run in the reactor's
+# thread.
 
 module Gyre
   module EventMachine
@@ -11,7 +12,7 @@ module Gyre
         @waiting = []
       end
 
-      # Calls back on the reactor's thread with an item, maybe later.
+      # Calls back in the reactor's thread as soon as there is an item.
       # @return [nil]
       def pop(*callable, &block)
         callback = EventMachine.Callback(*callable, &block)
@@ -105,7 +106,7 @@ module Gyre
         @on_error = EventMachine.Callback(*callable, &block)
       end
 
-      # Calls the work with a free resource, maybe later.
+      # Calls the work as soon as a resource is free.
       # @yieldreturn [Deferrable, Completion]
       def perform(*callable, &block)
         work = EventMachine.Callback(*callable, &block)

@@ -1,10 +1,9 @@
 # frozen_string_literal: true
 
 # A reactor of Gyre::EventMachine: a keyed loop with the events of connections, timers and ticks.
-# EventMachine's functions call it; it knows no descriptor's kind. It runs in a tree of tasks
-# (Gyre.run), alone or beside other tasks: one of them, a pump, takes events and runs callbacks
-# while another stands by and takes over when a callback parks; the parked pump ends with that
-# callback.
+# Called by EventMachine's functions. Its tasks (Gyre.run) are pumps: a pump takes events and runs
+# callbacks while a second pump waits. If a callback parks, the second pump takes over, and the
+# parked pump may end after the callback.
 require "gyre/event_machine/ticks"
 
 module Gyre
@@ -14,8 +13,8 @@ module Gyre
       IDLE = 2
       private_constant :IDLE
 
-      # Connections, acceptors ([class, arguments, block]), callbacks of timers and descriptors by
-      # signature. Programs look into the first three by EventMachine's instance variables.
+      # Connections, acceptors ([class, arguments, block]), timers' callbacks and descriptors, each
+      # by signature. Programs read the first three as EventMachine's instance variables.
       attr_reader :conns, :acceptors, :timers, :descriptors, :tails, :loop, :thread
 
       def initialize
@@ -35,8 +34,7 @@ module Gyre
 
       def next_tick_queue = @ticks.queue
 
-      # Runs until {#stop}. If a callback raises and there is no error handler, raises that
-      # exception.
+      # Runs until {#stop}. Raises a callback's exception if there is no error handler.
       def run(block)
         reset
         yield
@@ -51,13 +49,13 @@ module Gyre
         @loop&.emit(:halt)
       end
 
-      # From any thread.
+      # Any thread may call it.
       def next_tick(callable) = @ticks.push(callable)
 
-      # Runs the block in the reactor's thread, at once if that is this one. Any thread may call it.
+      # Runs the block in the reactor's thread; immediately if called there. Any thread may call it.
       def in_turn(&block) = in_thread? ? yield : next_tick(block)
 
-      # From any thread: returns what the block returns in the reactor's thread.
+      # Runs the block in the reactor's thread and returns its value. Any thread may call it.
       def call(&block)
         return yield if in_thread?
 
@@ -89,7 +87,7 @@ module Gyre
       # Queues a call of the object's `ready`.
       def emit(object) = @loop.emit(object)
 
-      # Gives a callback's exception to the error handler, or stops.
+      # Passes a callback's exception to the error handler. If there is none, ends the reactor.
       def failed(error)
         handler = EventMachine.error_handler_block
         raise error if handler.nil? || !error.is_a?(StandardError)
@@ -119,7 +117,7 @@ module Gyre
         shut_down if @pid == Process.pid
       end
 
-      # Ends `serve`; its first error leaves by `run`.
+      # Ends `serve`. `run` raises the first error.
       def finish(error = nil)
         @error ||= error
         @end.close
@@ -133,7 +131,8 @@ module Gyre
         @tasks.delete(Task.current)
       end
 
-      # Returns nil at the end. By itself, as YJIT does not compile a loop that runs already.
+      # Returns nil at the end. A method of its own, as YJIT does not compile a loop that is already
+      # running.
       def take
         return if @end.closed? || @waiting >= IDLE
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# EM::DNS::Resolver: host names to addresses as Deferrables, by Gyre::DNS::Resolver.
+# EM::DNS::Resolver resolves host names by Gyre::DNS::Resolver. Results are Deferrables.
 require "resolv"
 require "gyre/dns/resolver"
 require "gyre/event_machine/deferrable"
@@ -14,7 +14,7 @@ module Gyre
         class << self
           # @param hostname [String]
           # @return [DefaultDeferrable] succeeds with an Array of addresses, fails with a message
-          # @raise [ArgumentError] if it is not a String
+          # @raise [ArgumentError] the host name is not a String
           def resolve(hostname)
             raise ArgumentError, "a host name is a String, not #{hostname.class}" unless hostname.is_a?(String)
 
@@ -49,7 +49,7 @@ module Gyre
 
           private
 
-          # One per run of the reactor.
+          # Each run of the reactor has its own resolver.
           def resolver
             return @resolver if @loop.equal?(EventMachine.reactor.loop)
 

@@ -20,8 +20,8 @@ module Gyre
         @reactor || (@threads_apart ? reactor_of(Thread.current) : @reactor = Reactor.new)
       end
 
-      # Runs the block, then events until {stop}, then `tail`. Only calls the block in a running
-      # reactor. Raises a callback's exception, without an {error_handler}.
+      # Runs the block, then events until {stop}, then `tail`. If the reactor is already running,
+      # only calls the block. Raises a callback's exception if there is no {error_handler}.
       def run(blk = nil, tail = nil, &block)
         renew_after_fork
         reactor.tails.unshift(tail) if tail
@@ -58,12 +58,12 @@ module Gyre
 
       def reactor_thread? = reactor.in_thread?
 
-      # Makes a callable of an object and a method name, a callable, or a block. All methods take
-      # callbacks by it.
+      # Makes a callable from an object and a method name, from a callable, or from a block. Used by
+      # all methods that take callbacks.
       # @param object [Object, #call, nil]
       # @param method [Symbol, nil]
       # @return [#call]
-      # @raise [ArgumentError] without anything to call
+      # @raise [ArgumentError] there is nothing to call
       def Callback(object = nil, method = nil, &block) # rubocop:disable Naming/MethodName
         callable = object && method ? ->(*args) { object.public_send(method, *args) } : object || block
         return callable if callable.respond_to?(:call)
@@ -71,7 +71,7 @@ module Gyre
         raise ArgumentError, "no callback: give an object and a method name, an object that responds to call, or a block"
       end
 
-      # Calls at once in the reactor's thread, else in the next turn.
+      # Calls immediately in the reactor's thread, and in the next turn from another thread.
       def schedule(*arguments, &block)
         callback = Callback(*arguments, &block)
         reactor_running? && reactor_thread? ? callback.call : next_tick { callback.call }
@@ -88,10 +88,11 @@ module Gyre
       # Runs a reactor in a forked process. Returns its pid.
       def fork_reactor(&block) = Kernel.fork { run(block) }
 
-      # Called when {run} ends, the last hook first.
+      # Adds a hook to call when {run} ends. The last hook is called first.
       def add_shutdown_hook(&block) = reactor.tails << block
 
-      # Called with a callback's exception; without a block, `run` raises exceptions again.
+      # Sets a handler for callbacks' exceptions. If called without a handler, removes it, and `run`
+      # raises exceptions.
       def error_handler(callback = nil, &block) = @error_handler_block = callback || block
 
       # Returns nil outside of {run}.

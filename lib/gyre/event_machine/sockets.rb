@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# EventMachine's functions that make connections and servers, with a handler's class and a
+# EventMachine's functions that make connections and servers from a handler's class and a
 # descriptor.
 
 module Gyre
@@ -8,8 +8,9 @@ module Gyre
     @accept_count = 10
 
     class << self
-      # Takes host and port, or the path of a Unix socket; `handler` is a subclass of Connection, or
-      # a module for one. Returns a signature for {stop_server}. Yields new connections.
+      # Takes host and port, or the path of a Unix socket. `handler` is a subclass of Connection, or
+      # a module to include in a subclass. Returns a signature for {stop_server}. Yields new
+      # connections.
       def start_server(server, port = nil, handler = nil, *arguments, &block)
         port, handler, arguments = place(port, handler, arguments)
         klass = klass_from_handler(Connection, handler, *arguments)
@@ -22,7 +23,7 @@ module Gyre
 
       def start_unix_domain_server(path, *arguments, &block) = start_server(path, *arguments, &block)
 
-      # Serves a socket that listens already. Returns a signature.
+      # Serves a socket that is already listening. Returns a signature.
       def attach_server(socket, handler = nil, *arguments, &block)
         klass = klass_from_handler(Connection, handler, *arguments)
         number = socket.respond_to?(:fileno) ? socket.fileno : socket
@@ -39,8 +40,8 @@ module Gyre
         end
       end
 
-      # Connects as {start_server} listens; `connection_completed` or `unbind` follows. Raises
-      # ConnectionError for an unknown host.
+      # Takes the same arguments as {start_server}. Afterwards `connection_completed` or `unbind` is
+      # called. Raises ConnectionError for an unknown host.
       def connect(server, port = nil, handler = nil, *arguments, &block) = bind_connect(nil, nil, server, port, handler, *arguments, &block)
 
       def bind_connect(bind_address, bind_port, server, port = nil, handler = nil, *arguments, &block)
@@ -50,7 +51,7 @@ module Gyre
 
       def connect_unix_domain(path, *arguments, &block) = connect(path, *arguments, &block)
 
-      # Connects an ended connection again.
+      # Reconnects a connection that has ended.
       def reconnect(server, port, handler, &block)
         raise "invalid handler" unless handler.respond_to?(:connection_completed)
         return handler if reactor.conns.key?(handler.signature)
@@ -65,7 +66,7 @@ module Gyre
       # Reports by notify_readable and notify_writable when the program can read or write an IO.
       def watch(io, handler = nil, *arguments, &block) = attach_io(Descriptors::Watched, io, handler, arguments, &block)
 
-      # Takes over an IO, for the connection to read and write.
+      # Takes over an IO; the connection reads and writes it.
       def attach(io, handler = nil, *arguments, &block)
         klass = klass_from_handler(Connection, handler, *arguments)
         if %i[notify_readable notify_writable].any? { |name| klass.public_method_defined?(name) }
@@ -75,7 +76,7 @@ module Gyre
         attach_io(Descriptors::Stream, io, handler, arguments, &block)
       end
 
-      # Takes lines typed at the terminal.
+      # Makes a connection that receives standard input.
       def open_keyboard(handler = nil, *arguments, &block) = attach_io(Descriptors::Keyboard, $stdin.dup, handler, arguments, &block)
 
       def connection_count = reactor.descriptors.size
@@ -109,7 +110,7 @@ module Gyre
         running_reactor.call { yield.open(klass, arguments).tap { |connection| block&.call(connection) } }
       end
 
-      # If the port is omitted, the handler takes its place.
+      # If the port is omitted, the handler is in its place.
       def place(port, handler, arguments)
         [port && Integer(port), handler, arguments]
       rescue ArgumentError, TypeError
@@ -143,7 +144,7 @@ module Gyre
         raise "no datagram socket: #{error.message}"
       end
 
-      # Replaces a former server's file.
+      # Removes the socket file of a former server.
       def listen_at(path)
         File.unlink(path) if File.socket?(path)
         UNIXServer.new(path)
@@ -165,7 +166,7 @@ module Gyre
         raise ConnectionError, "couldn't bind: #{error.message}"
       end
 
-      # Parks the callback if a name needs a server.
+      # Parks the callback if a name server must be asked.
       def resolve(host, port, type, problem = "unable to resolve address")
         find = -> { Addrinfo.getaddrinfo(host, port, nil, type).first }
         host.match?(/\A[\d.]+\z|:|\Alocalhost\z/) ? unscheduled(&find) : find.call

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# EventMachine.defer and ThreadedResource: threads for blocking work, whose results return to the
-# reactor.
+# EventMachine.defer and ThreadedResource: threads for blocking work. The reactor's thread gets the
+# results.
 
 module Gyre
   module EventMachine
@@ -12,8 +12,8 @@ module Gyre
       attr_accessor :threadpool_size
       attr_reader :threadpool
 
-      # Runs an operation in a thread; the callback gets its result in the reactor, the errback an
-      # exception.
+      # Runs an operation in a thread. In the reactor the callback gets the result, or the errback
+      # gets the exception.
       def defer(operation = nil, callback = nil, errback = nil, &block)
         spawn_threadpool unless @threadpool
         @threadqueue << [operation || block, callback, errback, reactor]
@@ -43,7 +43,7 @@ module Gyre
 
       private
 
-      # Until the queue is closed.
+      # Runs operations until the queue is closed.
       def work(queue)
         while (operation, callback, errback, reactor = queue.pop)
           begin

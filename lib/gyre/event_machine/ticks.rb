@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# The blocks of next_tick, and TickLoop and SpawnedProcess, which use them. Runs blocks after a turn
-# of the loop: first the bytes sent so far leave, and readable connections get their callbacks. A
-# block that is added meanwhile waits for the next turn.
+# The blocks of next_tick, and TickLoop and SpawnedProcess, which use next_tick. Blocks run after a
+# turn of the loop, in which queued bytes are sent and readable connections get their callbacks. A
+# block that is added by a running block waits for the next turn.
 #
 #   push ──► (from a thread: wait) ──► timer of 0 s ──► turn ──► behind its events: run ──► rest
 require "gyre/sync/promise"
 
 module Gyre
   module EventMachine
-    # A block that a thread has the reactor run for it.
+    # A block that the reactor runs for a waiting thread.
     # @api private
     class Errand < Promise
       def initialize(block)
@@ -17,7 +17,7 @@ module Gyre
         @block = block
       end
 
-      # The thread raises the block's error.
+      # The waiting thread raises the block's error.
       def call
         resolve(@block.call)
       rescue StandardError => error
@@ -63,7 +63,7 @@ module Gyre
         rest
       end
 
-      # If a block parks or raises, another pump calls the rest.
+      # Runs the blocks of this turn. If a block parks or raises, another pump runs the rest.
       def rest
         @reactor.emit(:rest) if @left > 1
         while @left.positive?
@@ -91,7 +91,7 @@ module Gyre
         @stopped = true
       end
 
-      # Calls back at the next stop; at once if stopped.
+      # Calls back at the next stop, or immediately if the loop is stopped.
       def on_stop(*callable, &block)
         callback = EventMachine.Callback(*callable, &block)
         @stopped ? callback.call : @on_stop << callback
@@ -106,7 +106,7 @@ module Gyre
       # @return [Boolean]
       def stopped? = @stopped
 
-      # @raise [ArgumentError] if it runs
+      # @raise [ArgumentError] if the loop is running
       def start
         raise ArgumentError, "the tick loop runs already" unless @stopped
 
@@ -132,10 +132,11 @@ module Gyre
     # @return [SpawnedProcess]
     def self.spawn(&block) = SpawnedProcess.new.tap { |process| process.set_receiver(block) }
 
-    # Called at a spawned block's end: later messages run the given block.
+    # Called at the end of a spawned block; later messages run the given block.
     def self.yield(&block) = Yielded.new(block, false)
 
-    # Called at a spawned block's end: the given block runs in a later tick, without a message.
+    # Called at the end of a spawned block; the given block runs in a later tick, even if no message
+    # comes.
     def self.yield_and_notify(&block) = Yielded.new(block, true)
 
     # A block and its messages.

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# EventMachine's timers: functions with signatures, and classes.
+# EventMachine's timers: functions that use signatures, and classes.
 
 module Gyre
   module EventMachine
@@ -44,7 +44,7 @@ module Gyre
     @max_timers = 100_000
 
     class << self
-      # Returns a signature for {cancel_timer}; nil without a callback.
+      # Returns a signature for {cancel_timer}; nil if there is no callback.
       def add_timer(interval, callback = nil, &block)
         callback ||= block or return
         reactor = self.reactor

@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
-# TLS of EventMachine's connections: makes Gyre::TLS contexts from start_tls's arguments.
-# ssl_verify_peer judges certificates, or by option authorities.
+# TLS of EventMachine's connections. Makes Gyre::TLS contexts from start_tls's arguments.
+# Certificates are verified by ssl_verify_peer or, if the options say so, by authorities.
 
 module Gyre
   module EventMachine
-    # Bits of TLS versions, which programs look up.
+    # Bits of TLS versions; programs read them.
     EM_PROTO_SSLv2, EM_PROTO_SSLv3, EM_PROTO_TLSv1, EM_PROTO_TLSv1_1, EM_PROTO_TLSv1_2, EM_PROTO_TLSv1_3 = 2, 4, 8, 16, 32, 64
     OPENSSL_NO_SSL2 = OPENSSL_NO_SSL3 = true
 
-    # TLS of a stream until the handshake is over, by start_tls's arguments; verifies the peer.
+    # Sets up a stream's TLS from start_tls's arguments and verifies the peer. Dropped after the
+    # handshake.
     # @api private
     class Handshake
       VERSIONS = { "tlsv1" => 0x301, "tlsv1_1" => 0x302, "tlsv1_2" => 0x303, "tlsv1_3" => 0x304 }.freeze
@@ -27,8 +28,9 @@ module Gyre
           @contexts[key] ||= yield
         end
 
-        # A self-signed certificate for a server without one, as in EventMachine. Only a program
-        # that chooses ciphers gets RSA, whose keys take a third of a second.
+        # Makes a self-signed certificate for a server that has no certificate, as in EventMachine.
+        # Uses RSA only if the program chooses ciphers, as making an RSA key takes a third of a
+        # second.
         def identity(rsa)
           @identities[rsa] ||= begin
             require "openssl"
@@ -53,12 +55,12 @@ module Gyre
         @stream = @error = nil
       end
 
-      # The judge's exception.
+      # The exception that ssl_verify_peer has raised.
       attr_reader :error
 
       def started? = !@stream.nil?
 
-      # Returns nil if libssl has none of the versions.
+      # Returns nil if libssl supports none of the versions.
       def start(stream)
         return if @versions == []
 
@@ -86,7 +88,7 @@ module Gyre
         end
       end
 
-      # True if authorities judge.
+      # True if authorities verify the peer.
       def verified? = @arguments[:verify] || @arguments[:ca]
 
       def files = @arguments.values_at(:private_key_file, :cert_chain_file, :ca, :dhparam).compact
@@ -121,13 +123,13 @@ module Gyre
       def options
         list = @arguments[:cipher_list]
         ciphers = list&.tr(",", ":")
-        # libssl's usual security level refuses versions before 1.2.
+        # libssl's default security level refuses versions before 1.2.
         ciphers = list || "ALL:@SECLEVEL=0" if @versions && @versions.min < VERSIONS["tlsv1_2"]
         { ca: @arguments[:ca], verify: verified? ? true : false, ciphers: ciphers, alpn: @arguments[:alpn] || [] }
       end
 
-      # A server speaks TLS 1.3 only on request: with 1.2 a refused client learns of it in the
-      # handshake, before the server's callback, as old programs expect.
+      # A server uses TLS 1.3 only if ssl_version includes it. With 1.2 a refused client gets the
+      # error in the handshake, before the server's callback, as old programs expect.
       def particulars(server)
         newest = @versions ? @versions.max : (VERSIONS["tlsv1_2"] if server)
         { oldest: @versions&.min, newest: newest, groups: @arguments[:ecdh_curve],
@@ -136,7 +138,7 @@ module Gyre
     end
 
     class << self
-      # Gives libssl's versions as Ruby's openssl does.
+      # Returns libssl's versions from Ruby's openssl.
       def const_missing(name)
         return super unless %i[OPENSSL_VERSION OPENSSL_LIBRARY_VERSION].include?(name)
 
@@ -154,18 +156,18 @@ module Gyre
     end
 
     class Connection
-      # Begins TLS; `ssl_handshake_completed` follows. Takes private_key_file:, cert_chain_file:,
-      # private_key:, cert:, private_key_pass:; verify_peer: (ssl_verify_peer judges),
-      # fail_if_no_peer_cert:; verify:, ca: (authorities judge; a server needs sni_hostname:);
-      # ssl_version:, cipher_list:, ecdh_curve:, dhparam:, alpn:. Raises FileNotFoundException,
-      # BadParams, InvalidPrivateKey.
+      # Begins TLS. `ssl_handshake_completed` is called afterwards. Takes private_key_file:,
+      # cert_chain_file:, private_key:, cert:, private_key_pass:; verify_peer: (ssl_verify_peer
+      # decides), fail_if_no_peer_cert:; verify:, ca: (authorities decide; a client needs
+      # sni_hostname:); ssl_version:, cipher_list:, ecdh_curve:, dhparam:, alpn:. Raises
+      # FileNotFoundException, BadParams, InvalidPrivateKey.
       def start_tls(arguments = {})
         EventMachine.set_tls_parms(@signature, Handshake.new(arguments))
         EventMachine.start_tls(@signature)
         nil
       end
 
-      # Returns PEM, or nil.
+      # Returns PEM or nil.
       def get_peer_cert
         @gyre_descriptor.transport.peer_certificate_der&.then { |der| Handshake.pem(der) }
       end

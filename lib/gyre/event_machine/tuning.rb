@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Functions that tune EventMachine; most have no effect, as Gyre's loop chooses its backend.
+# Functions that tune EventMachine. Most have no effect, because Gyre's loop chooses its backend.
 require "etc"
 
 module Gyre
   module EventMachine
-    # Version of the gem with these functions.
+    # Version of the gem that has these functions.
     VERSION = "1.2.7"
-    # Classes of system errors, by number.
+    # Classes of system errors by number.
     ERRNOS = Errno.constants.map { |name| Errno.const_get(name) }.grep(Class).to_h { |error| [error::Errno, error] }.freeze
 
     @heartbeat_interval = 2.0
@@ -41,14 +41,14 @@ module Gyre
       # Does nothing: timers are exact.
       def set_quantum(_milliseconds) = nil
 
-      # Limits the number of descriptors, if given. Returns the present limit.
+      # Sets the limit of open descriptors if `count` is given. Returns the present limit.
       def set_descriptor_table_size(count = nil)
         soft, hard = Process.getrlimit(:NOFILE)
         Process.setrlimit(:NOFILE, count, [hard, count].max) if count && count != soft
         Process.getrlimit(:NOFILE).first
       end
 
-      # Takes the user whose rights this process keeps.
+      # Switches the process to a user.
       def set_effective_user(name)
         user = Etc.getpwnam(name)
         Process.initgroups(name, user.gid)

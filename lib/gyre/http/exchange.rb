@@ -1,10 +1,11 @@
 # frozen_string_literal: true
 
-# One request and its response. H1::Exchange and H2::Exchange (C) define the primitives below for
-# Service and Response. Touches no socket. Uses no instance variables: an exchange is a C structure.
+# One request and its response. H1::Exchange and H2::Exchange (C) define the primitives below, which
+# Service and Response call. Touches no socket. Has no instance variables: an exchange is a C
+# structure.
 #
-# HTTP/1 has one exchange at a time per connection, HTTP/2 one per stream. Only SERVING has a fiber;
-# IDLE and FIRST BYTE hold no buffer:
+# HTTP/1 has one exchange at a time for each connection; HTTP/2 has an exchange for each stream.
+# Only SERVING has a fiber. IDLE and FIRST BYTE hold no buffer:
 #
 #   accepted ─► (PROXY header) ─► (HANDSHAKE, with TLS) ─► FIRST BYTE ─► HEAD ─► (BODY up to
 #               limits.body_ahead_bytes_limit, then a place) ─► SERVING ─► IDLE ─► HEAD …
@@ -14,9 +15,9 @@
 #                  └► closed
 #
 # The connection runs handler.call(exchange) in a pooled fiber for each complete, refused or late
-# head; the handler calls next_request until it returns nil. Any exception can interrupt a parked
-# primitive; the connection can be closed afterwards. After the exchange's end its methods raise
-# IOError or Errno::EPIPE. Any thread may call them (see ThreadCalls).
+# head. The handler calls next_request until next_request returns nil. Any exception can interrupt a
+# parked primitive; afterwards the connection can be closed. After the exchange's end its methods
+# raise IOError or Errno::EPIPE. Any thread may call the methods (see ThreadCalls).
 #
 # --- requests ---
 #   next_request        ends the request and returns the next one's env, or nil: the connection is idle, closed or hijacked, and must not
@@ -30,11 +31,11 @@
 #                       write_head(…, :raw or :close); raises IOError if closed or hijacked
 #   client_gone         Promise of true: the client left first, or false: the request ended first; nil after its end
 #
-# Responses: network errors, and WriteTimeout after limits.write_timeout_s without progress, are
-# raised after the connection is closed. Header values are Strings or Arrays of them; an invalid
-# value raises ArgumentError before any byte. Omits keys with "rack.", and the app's content-length,
-# transfer-encoding and connection unless the framing is :raw. Adds a missing date. A connection's
-# last head has "connection: close".
+# Responses: after a network error, or limits.write_timeout_s without progress (WriteTimeout), the
+# connection is closed and the error is raised. Header values are Strings or Arrays of Strings. An
+# invalid value raises ArgumentError before any byte is sent. Keys with "rack." are omitted. The
+# app's content-length, transfer-encoding and connection are omitted unless the framing is :raw. A
+# missing date is added. The last head on a connection has "connection: close".
 #   write_response(status, headers, body)   head and Array of Strings at once; true: the kernel has all, or it was hijacked; false: nothing
 #                       was sent, and Response does it
 #   write_head(status, headers, framing)    returns the used framing: Integer (content-length), :chunked, :close (ends with the
@@ -61,16 +62,17 @@ module Gyre
 
       def label = "an HTTP client"
 
-      # Serves as rack.hijack, and with headers as rack.early_hints: two more objects a request
-      # would cost more than the rest of its env.
+      # Implements rack.hijack, and rack.early_hints if headers are given. Two separate objects for
+      # each request would cost more than the rest of its env.
       def call(headers = NOTHING) = NOTHING.equal?(headers) ? hijack : write_interim(103, headers)
 
-      # For env["gyre.client_gone"]: true if the client has reset connection or stream, or the
-      # connection has ended; false after the request's end. A half-closed client may still wait for
-      # the response.
+      # For env["gyre.client_gone"]. True if the client has reset the connection or stream, or if
+      # the connection has ended. False after the request's end, and for a half-closed client, which
+      # may wait for the response.
       def gone? = client_gone&.value == true
 
-      # Waits until the client has gone (true) or the request has ended; raises TimeoutError.
+      # Waits until the client has gone (returns true) or the request has ended (false). Raises
+      # TimeoutError.
       def wait(timeout: nil) = client_gone&.wait(timeout: timeout) || false
     end
   end

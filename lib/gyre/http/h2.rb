@@ -7,7 +7,8 @@ require "gyre/loop"
 module Gyre
   module HTTP
     module H2
-      # True if built with libnghttp2: serves "h2" by ALPN and by the preface (RFC 9113, section 3).
+      # True if Gyre was built with libnghttp2. Servers then accept HTTP/2 by ALPN ("h2") and by its
+      # preface (RFC 9113, section 3).
       def self.available? = Loop.native? && const_defined?(:Exchange, false)
     end
   end

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 # rack.input: a request's body (Rack SPEC, "The Input Stream"). Made by the connection; requests
-# without a body share EMPTY. Reads bytes on demand, and only gets reads ahead. Cannot rewind.
+# without a body share EMPTY. Reads bytes on demand; only `gets` reads ahead. Cannot rewind.
 
 module Gyre
   module HTTP
     # The body of one request. All Strings are BINARY.
     class Input
-      # Bytes to read if the caller gives no length.
+      # Maximum bytes of one read if the caller gives no length.
       PIECE_BYTES = 65_536
       private_constant :PIECE_BYTES
 
@@ -91,7 +91,7 @@ module Gyre
         piece
       end
 
-      # rack.input without a body; closing does nothing.
+      # rack.input of a request that has no body. Closing does nothing.
       class Empty < Input
         def initialize; end # rubocop:disable Lint/MissingSuper
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Limits of a web server and its connections, with the status sent beyond each.
+# Limits of a web server and its connections. `status` is sent if a limit is exceeded.
 
 require "gyre/settings/limits"
 
@@ -9,7 +9,7 @@ module Gyre
     row = Gyre::Settings.method(:row)
     megabyte = 1 << 20
 
-    # Beyond a limit without a status the connection closes, unless the row says otherwise.
+    # If an exceeded limit has no status, the connection closes, unless the row says otherwise.
     Limits = Gyre::Settings::Limits.of(
       row[:request_line_bytes_limit, :bytes, "the request line with its line end", default: 8_192, status: 414],
       row[:header_count_limit, :count, "header lines of a request", default: 128, status: 431],

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A server's open-ended responses: event streams, upgraded connections, hijacked sockets, idle
-# streaming bodies. Added by Response and the acceptor, ended by a stopping Server. Closes no
+# streaming bodies. Response and the acceptor add them; a stopping Server ends them. Closes no
 # socket.
 
 require "gyre/errors"
@@ -10,7 +10,7 @@ module Gyre
   module HTTP
     # Used in the thread of the server's loop, except {#hijacked}.
     class OpenResponses
-      # A response, and its sent bytes at the last check.
+      # A response, and the number of its bytes that were sent at the last check.
       Entry = Struct.new(:response, :bytes)
 
       def initialize
@@ -20,10 +20,11 @@ module Gyre
         @ending = false
       end
 
-      # Wraps an endless response. Raises Gyre::Stop when the server stops.
+      # Runs the block of an endless response. Raises Gyre::Stop in the block when the server stops.
       def endless(&block) = enter(@endless, true, &block)
 
-      # Wraps a streaming body. Raises Gyre::Stop when the server stops and the body is idle.
+      # Runs the block of a streaming body. Raises Gyre::Stop in the block when the server stops and
+      # the body is idle.
       def streaming(response, &block) = enter(@streaming, Entry.new(response, nil), &block)
 
       def hijacked(socket)
@@ -31,17 +32,18 @@ module Gyre
         @ending ? end_input(socket) : nil
       end
 
-      # Number of responses that {#finish} would end.
+      # Number of endless responses, which {#finish} ends.
       def count = @endless.size
 
-      # Raises Gyre::Stop in endless responses, and ends hijacked sockets' input.
+      # Raises Gyre::Stop in endless responses, and shuts down the input of hijacked sockets.
       def finish
         @ending = true
         interrupt(@endless.keys)
         @sockets.each_key { |socket| end_input(socket) }
       end
 
-      # Ends streaming bodies without progress since the last call, unless the client is slow.
+      # Ends streaming bodies that have sent nothing since the last call. Bodies that wait for a
+      # slow client continue.
       def finish_quiet
         quiet = @streaming.select do |_fiber, entry|
           before = entry.bytes
@@ -51,7 +53,7 @@ module Gyre
         interrupt(quiet.keys)
       end
 
-      # Shuts down hijacked sockets for writing too; called last.
+      # Shuts down both directions of hijacked sockets. Called last.
       def close = @sockets.each_key { |socket| shut(socket, :RDWR) }
 
       private

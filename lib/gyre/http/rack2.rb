@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Adapts the server to apps on Rack 2. Added by Server only if Rack 2 is loaded.
+# Adapts the server to Rack 2 apps. Server adds it only if Rack 2 is loaded.
 
 require "gyre/http/input"
 require "forwardable"
@@ -8,7 +8,7 @@ require "stringio"
 
 module Gyre
   module HTTP
-    # Adds a rewinding rack.input, rack.hijack_io, and multi-line header values.
+    # Adds a rewindable rack.input and rack.hijack_io. Splits multi-line header values.
     class Rack2
       VERSION = [1, 3].freeze
 
@@ -28,7 +28,7 @@ module Gyre
         hijack = env["rack.hijack"]
         env["rack.hijack"] = -> { env["rack.hijack_io"] = hijack.call }
         env["rack.version"] = VERSION
-        env["rack.multithread"] = true # requests take turns at every wait
+        env["rack.multithread"] = true # other requests run during every wait
         env["rack.multiprocess"] = env["rack.run_once"] = false
         status, headers, body = @app.call(env)
         [status, split(headers), body]
@@ -43,7 +43,7 @@ module Gyre
         env["rack.response_finished"] << ->(*) { input.discard }
       end
 
-      # Makes a header of each line of a value: "set-cookie" => "a=1\nb=2".
+      # Splits header values into an Array of lines, such as "set-cookie" => "a=1\nb=2".
       def split(headers)
         return headers unless headers.respond_to?(:any?) && headers.any? { |_, value| several?(value) }
 
@@ -53,12 +53,12 @@ module Gyre
       def several?(value) = value.is_a?(String) && value.include?("\n")
     end
 
-    # A rewinding rack.input for Rack 2. Reads the whole body of an Input at its first use, into
+    # A rewindable rack.input for Rack 2. At its first use reads the whole body of an Input into
     # memory or a temporary file.
     class RewindableInput
       extend Forwardable
 
-      # Larger bodies go to a file.
+      # Maximum bytes of a body in memory; a larger body goes to a file.
       MEMORY_BYTES_LIMIT = 112 * 1024
 
       def_delegators :kept, :read, :readpartial, :gets, :each, :rewind, :size

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Sends unusual Rack responses: bodies with each, call or to_path, partial hijack, upgrades. Made by
-# Service when Exchange#write_response declines. Never closes the app's body (Service does), and
-# rescues no error of app or client.
+# Sends unusual Rack responses: bodies with each, call or to_path, partial hijacks, upgrades. Made
+# by Service if Exchange#write_response returns false. Never closes the app's body, which Service
+# does. Rescues no error of app or client.
 
 require "gyre/http/errors"
 require "gyre/http/files/body"
@@ -26,8 +26,8 @@ module Gyre
         @finished = @writing = false
       end
 
-      # Raises ArgumentError or TypeError before any byte is sent, LengthError if the body does not
-      # match its content-length.
+      # Sends the response. Raises ArgumentError or TypeError before any byte is sent. Raises
+      # LengthError if the body does not match its content-length.
       def deliver
         raise ArgumentError, "status #{@status} cannot be a final response" unless @status.between?(200, 999) || @status == 101
 
@@ -40,7 +40,8 @@ module Gyre
         end
       end
 
-      # Writes for BodyIO; refuses more bytes than announced.
+      # Writes a part of the body; also called by BodyIO. Raises LengthError if the body gets longer
+      # than its content-length.
       def write(string)
         raise TypeError, "a body must give Strings, not #{string.class}" unless string.is_a?(String)
         return string.bytesize unless @framing
@@ -57,7 +58,7 @@ module Gyre
         written
       end
 
-      # Bytes sent, for OpenResponses; nil while a write waits for the client.
+      # Number of bytes sent, for OpenResponses. nil while a write waits for the client.
       def progress = @writing ? nil : @exchange.body_bytes_sent
 
       def finish
@@ -71,7 +72,8 @@ module Gyre
 
       private
 
-      # Collects lower-case names and values; separates entries for the server.
+      # Returns headers with lower-case names. Puts the keys with "rack.", which are for the server,
+      # into @special.
       def collect(headers)
         unless headers.respond_to?(:each)
           raise TypeError, "an app must return [status, headers, body], and its headers are #{headers.class}"
@@ -87,11 +89,11 @@ module Gyre
         end
       end
 
-      # Rack SPEC: to_ary returns each's parts and closes the body; each precedes call; to_path
-      # gives the same bytes.
+      # Rack SPEC: to_ary returns the parts that each would yield, and closes the body. If a body
+      # has each, call is not used. The file of to_path has the same bytes as each.
       def send_body
         coding = H1::OwnChunks.coding(@headers, @status, @env["SERVER_PROTOCOL"])
-        @headers.delete("transfer-encoding") # else the framing is the server's
+        @headers.delete("transfer-encoding") # the server does the framing otherwise
         if coding then write_chunks(H1::OwnChunks.new(coding, @body), coding)
         elsif @body.is_a?(Files::Body) then write_body(@body)
         elsif @body.respond_to?(:to_ary) then write_array(@body.to_ary)
@@ -115,7 +117,8 @@ module Gyre
         finish
       end
 
-      # Checks before any byte is sent: the client gets a 500, not a truncation.
+      # Checks the length before any byte is sent, so that the client gets a 500 and not a truncated
+      # body.
       def check_length(length)
         return if announced.nil? || announced == length || @exchange.head_only? || [204, 304].include?(@status)
 
@@ -132,7 +135,8 @@ module Gyre
 
       def event_stream? = @headers["content-type"].to_s.start_with?("text/event-stream")
 
-      # Ends an event stream, unless the server stops during a write.
+      # Runs an event stream. If the server stops, finishes the body, unless a write was
+      # interrupted.
       def endless(&block)
         @exchange.leave_place
         @open_responses.endless(&block)
@@ -141,13 +145,13 @@ module Gyre
         raise
       end
 
-      # An IO's to_path is nil for a pipe or socket.
+      # Returns nil if to_path is nil, as for a pipe or a socket.
       def file_path
         path = @body.to_path if @body.respond_to?(:to_path)
         path if path.is_a?(String)
       end
 
-      # False if nothing was sent: the body's each must send the file.
+      # Returns false if nothing was sent; the body's each must then send the content.
       def write_file(path)
         file = path && open_file(path) or return false
         begin
@@ -160,8 +164,8 @@ module Gyre
         end
       end
 
-      # The body's each decides about missing and special files. Opens non-blocking, as a FIFO would
-      # wait.
+      # Returns nil for missing and special files, which are left to the body's each. Opens
+      # non-blocking, because opening a FIFO would wait.
       def open_file(path)
         file = File.open(path, File::RDONLY | File::NONBLOCK | File::BINARY)
         return OpenFile.of(file) if file.stat.file?
@@ -172,8 +176,8 @@ module Gyre
         nil
       end
 
-      # Runs no app code, so that a slow client may take any time. A file truncated meanwhile yields
-      # too few bytes.
+      # Leaves the place, as no app code runs while a slow client receives. If the file is truncated
+      # meanwhile, `finish` raises LengthError.
       def write_body(body)
         @exchange.leave_place
         raise RequestError.new("too many files are being sent", 503) unless @exchange.hold_file
@@ -190,7 +194,7 @@ module Gyre
         finish
       end
 
-      # Only the connection's end surely marks these bytes' end.
+      # Closes the connection afterwards, because the app's chunks may be invalid.
       def write_chunks(chunks, coding)
         return finish_headless if @exchange.head_only?
 
@@ -202,8 +206,7 @@ module Gyre
         finish
       end
 
-      # Sends an awaited 100 now: it must precede the head, and the app can no longer refuse the
-      # body.
+      # Sends an awaited 100 before the head, as the app cannot refuse the request's body later.
       def write_stream
         @exchange.write_interim(100, {}) if @status < 300 && @exchange.expects_continue?
         start(announced || :chunked)
@@ -215,13 +218,13 @@ module Gyre
         stream.close
       end
 
-      # Reads the app's Input first, which may hold bytes that gets read ahead.
+      # Prefers the Input in the env, which may hold bytes that `gets` has read ahead.
       def input
         input = @env["rack.input"]
         input.respond_to?(:readpartial) ? input : Input.new(@exchange)
       end
 
-      # Returns the framing, or nil without a body.
+      # Sends the head. Returns the framing, or nil if there is no body.
       def start(framing)
         @framing = @exchange.write_head(@status, @headers, framing)
         @left = @framing if @framing.is_a?(Integer)
@@ -251,8 +254,8 @@ module Gyre
         @exchange.finish_body
       end
 
-      # Is it an upgrade (RFC 9110, section 7.8)? A refusing app (403) may leave rack.protocol in
-      # its headers.
+      # True for an upgrade (RFC 9110, section 7.8). If an app refuses (403), its headers may still
+      # have rack.protocol.
       def upgrade?
         protocol = @special["rack.protocol"]
         offered = @env["rack.protocol"]
@@ -265,11 +268,10 @@ module Gyre
         true
       end
 
-      # A 2xx to CONNECT has no framing (RFC 9110, section 9.3.6).
+      # True for a 2xx response to CONNECT, which has no framing (RFC 9110, section 9.3.6).
       def tunnel? = @env["REQUEST_METHOD"] == "CONNECT" && @status.between?(200, 299)
 
-      # For Gyre::WebSocket and Gyre::SSE (200): another protocol takes over the connection after
-      # this request.
+      # Sends the head and hands the connection to Gyre::WebSocket (101) or Gyre::SSE (200).
       def leave_http(upgrade)
         if @status == 200
           return finish unless start(:close)
@@ -281,8 +283,8 @@ module Gyre
         upgrade.call(@exchange)
       end
 
-      # Gives the connection to the app until its body returns, without framing. HTTP/2 has no 101:
-      # a 2xx to CONNECT opens both directions (RFC 9113, section 8.5; RFC 8441, section 5).
+      # Gives the unframed connection to the app until its body returns. In HTTP/2, which has no
+      # 101, a 2xx to CONNECT opens both directions (RFC 9113, section 8.5; RFC 8441, section 5).
       def switch(status)
         if stream_of_http2?
           raise ArgumentError, "HTTP/2 has no 101" unless @env["REQUEST_METHOD"] == "CONNECT" || @env["rack.protocol"]
@@ -301,11 +303,11 @@ module Gyre
 
       def stream_of_http2? = @env["SERVER_PROTOCOL"] == "HTTP/2.0"
 
-      # A 2xx would open the stream.
+      # Sends 400, because a 2xx would open the stream.
       def refuse_upgrade = @exchange.write_response(400, { "content-type" => "text/plain" }, ["the response opens no WebSocket\n"])
 
-      # A stream of HTTP/2 has no socket: the app gets a streaming body's argument, and an exception
-      # cuts the stream. `stays`: the app closes the socket.
+      # Calls the app with the socket. An HTTP/2 stream has no socket: the app gets a BodyIO, and an
+      # exception cuts the stream. `stays`: the app itself closes the socket.
       def both_ways(callable, framing, stays: false)
         http2 = stream_of_http2?
         @framing = @exchange.write_head(@status, @headers, http2 ? :close : framing)

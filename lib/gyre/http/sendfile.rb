@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Rack middleware for the setting `sendfile`: sends a file named by the app in X-Sendfile
-# (Rack::Sendfile, Rails' send_file) or X-Accel-Redirect, only from folders of that setting.
+# Rack middleware for the setting `sendfile`: sends a file that the app names in X-Sendfile
+# (Rack::Sendfile, Rails' send_file) or X-Accel-Redirect. Sends only files from the setting's
+# folders.
 
 require "gyre/http/files/respond"
 require "gyre/http/files/root"
@@ -11,8 +12,8 @@ module Gyre
     # The app authorizes the client; this class handles conditions and ranges.
     class Sendfile
       NAMES = %w[x-sendfile x-accel-redirect].freeze
-      # A proxy's instructions for Rack::Sendfile; from a client they would choose the file
-      # (CVE-2025-61780).
+      # Instructions of a proxy for Rack::Sendfile. They are removed, because a client could choose
+      # the file by them (CVE-2025-61780).
       FORGED = %w[HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING].freeze
 
       # `log.error` reports unsent files. Raises ExtensionRequired.
@@ -58,7 +59,7 @@ module Gyre
         file.close unless taken
       end
 
-      # Only a successful GET has conditions and ranges.
+      # Responds without conditions and ranges, which apply only to GET and HEAD with status 200.
       def whole(env, status, headers, file)
         headers["content-length"] = file.size.to_s
         [status, headers, env["REQUEST_METHOD"] == "HEAD" ? [] : Files::Body.new(yield)]

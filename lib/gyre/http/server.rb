@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Serves a Rack app over HTTP/1 and HTTP/2 on this thread's loop, under a native scheduler. Started
-# by Gyre::Web::Server and tests. Binds nothing and handles no signals. Gyre::HTTP::NativeAcceptor
-# (C) holds the connections:
+# by Gyre::Web::Server and tests. Binds no sockets and handles no signals.
+# Gyre::HTTP::NativeAcceptor (C) holds the connections:
 #
 #   NativeAcceptor.new(sockets, handler, limits, template, contexts)
 #       sockets    non-blocking listening IOs, which it never closes
@@ -51,11 +51,11 @@ module Gyre
     class Server
       extend Forwardable
 
-      # Time for a cancelled request to unwind before its connection is closed.
+      # Seconds that cancelled requests have to unwind before their connections are closed.
       UNWIND_S = 1.0
-      # Seconds without a write until a streaming body counts as idle in the shutdown.
+      # During shutdown, seconds without a write after which a streaming body counts as idle.
       QUIET_S = 1.0
-      # Seconds between checks in the shutdown.
+      # Seconds between checks during shutdown.
       LOOK_S = 0.01
       # Result of {#stats} before {#start}.
       NOT_STARTED = %i[connections idle running accepted requests malformed refused handshakes handshakes_resumed handshakes_failed
@@ -70,9 +70,9 @@ module Gyre
       def_delegators :@acceptor, :stats, :used, :oldest, :full?, :interrupt, :stop, :drain, :close
 
       # Never closes `listeners`. `access_log` gets (env, status, body bytes, seconds) after each
-      # request; env of a refused head is incomplete. `tls` and `proxy_protocol` ("v1", "v2", "any")
-      # may name listeners; `proxies` are the peers allowed there. A GET or
-      # HEAD of a path for which `exempt` returns true needs no place.
+      # request; the env of a refused head is incomplete. `tls` may be a Hash by listener.
+      # `proxy_protocol` maps listeners to "v1", "v2" or "any"; `proxies` are the peers that may
+      # send PROXY headers. A GET or HEAD needs no place if `exempt` returns true for its path.
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, env: {},
                      tls: nil, proxy_protocol: {}, proxies: [], early_hints: false, cancel_when_client_gone: false, exempt: nil,
                      extended_connect: false)
@@ -90,8 +90,8 @@ module Gyre
         @acceptor.configure(shared, cancel_when_client_gone, extended_connect, exempt)
       end
 
-      # Accepts connections on this thread's loop. Raises RuntimeError without a native scheduler or
-      # on a second call.
+      # Accepts connections on this thread's loop. Raises RuntimeError if there is no native
+      # scheduler, or on a second call.
       def start
         check_scheduler
         @service.watched = !Fiber.scheduler.watchdog.nil?
@@ -110,8 +110,8 @@ module Gyre
       # Number of event streams, upgraded and hijacked connections, which {#shutdown} ends at once.
       def endless = @open_responses.count
 
-      # Drains, ends open-ended responses, waits for running requests, cancels the rest, closes.
-      # Runs in a fiber of the loop. True if it cancelled no other request.
+      # Drains, ends open-ended responses, waits for running requests, cancels the rest and closes.
+      # Runs in a fiber of the loop. Returns true if no running request was cancelled.
       def shutdown(timeout_s)
         drain
         @open_responses.finish
@@ -122,7 +122,7 @@ module Gyre
         finished
       end
 
-      # The acceptor's counts and the use of budgets, for metrics.
+      # Returns the acceptor's measurements and the use of its budgets, for metrics.
       def measurements
         used = self.used
         bytes = %i[heads input output]

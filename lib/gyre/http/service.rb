@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Runs a Rack app on HTTP exchanges: a connection's requests, responses to exceptions, and a
-# request's end (body.close, rack.response_finished, access log). The acceptor calls it in a pooled
-# fiber. #respond handles usual responses, Response all others. Never touches a socket.
+# Runs a Rack app for HTTP exchanges: serves a connection's requests, responds to exceptions, ends
+# requests (body.close, rack.response_finished, access log). Called by the acceptor in a pooled
+# fiber. #respond sends usual responses; Response sends all others. Never touches a socket.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -13,22 +13,23 @@ require "gyre/http/open_responses"
 module Gyre
   module HTTP
     class Service
-      # Exceptions that end process, task or thread. `exit` in an app ends only its request.
+      # Exceptions that end the process, the task or the thread. `exit` in an app ends only the
+      # app's request.
       PASSED_ON = [SignalException, Gyre::Stop].freeze
-      # Errors of a gone client; ignored on a closed or hijacked connection.
+      # Errors after the client has gone. They are ignored if the connection is closed or hijacked.
       GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout].freeze
       PLAIN_TEXT = "text/plain"
-      # Logged if the client closed before the response (as in nginx).
+      # Status in the access log if the client closed before the response (as in nginx).
       NO_STATUS = 499
-      # Names a fiber that runs a request in a watchdog's report.
+      # Labels a fiber in a watchdog's report with the request that it runs.
       Work = Struct.new(:env) do
         def label = "the request #{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}"
       end
 
       attr_writer :watched
 
-      # `access_log` gets (env, status, body bytes, seconds) after each request; status nil:
-      # hijacked.
+      # `access_log` gets (env, status, body bytes, seconds) after each request. The status is nil
+      # after a full hijack.
       def initialize(app, log:, access_log: nil, open_responses: OpenResponses.new)
         @app = app
         @open_responses = open_responses
@@ -37,7 +38,7 @@ module Gyre
         @access_log = access_log
       end
 
-      # Serves the connection's requests; it is idle, closed or hijacked afterwards.
+      # Serves the connection's requests. Afterwards the connection is idle, closed or hijacked.
       def call(exchange)
         env = exchange.next_request
         while env
@@ -47,7 +48,7 @@ module Gyre
         end
         returned = true
       rescue Gyre::Stop
-        nil # nothing to pass it on to: this fiber is the connection's own
+        nil # ends here: this fiber is the connection's own
       ensure
         exchange.close unless returned
       end
@@ -99,8 +100,8 @@ module Gyre
         report(env, error, "the body's close")
       end
 
-      # Calls them in reverse order (Rack SPEC), despite exceptions. After a full hijack the status
-      # is nil, and a failed write is ignored.
+      # Calls all of `callables` in reverse order (Rack SPEC), even if one raises. After a full
+      # hijack the status is nil, and a failed write is ignored.
       def finished(callables, exchange, env, status, headers, error)
         if exchange.hijacked? && !exchange.head_sent?
           status = nil
@@ -115,11 +116,11 @@ module Gyre
         end
       end
 
-      # True for another thread's exit, which Ruby raises in any fiber of the main thread: it ends
-      # the server.
+      # True for an `exit` in another thread, which must end the server. Ruby raises it in any fiber
+      # of the main thread.
       def foreign?(error) = error.backtrace&.none? { |line| line.start_with?(__FILE__) }
 
-      # Returns the status sent instead of the app's.
+      # Responds to an exception of the app or the client. Returns the sent status, or nil.
       def failed(exchange, env, error)
         gone = exchange.closed?
         case error
@@ -136,7 +137,8 @@ module Gyre
         refuse(exchange, env, 500, "Internal Server Error") unless gone
       end
 
-      # Truncates a begun response, visibly for the client.
+      # Sends an error response. If the response has begun, truncates it in a way that the client
+      # notices.
       def refuse(exchange, env, status, reason, headers = {})
         if exchange.head_sent?
           cut(exchange, env)
@@ -148,7 +150,7 @@ module Gyre
         nil # the client is gone
       end
 
-      # Only a reset shows a truncation of an HTTP/1.0 body.
+      # Closes the connection; resets it for HTTP/1.0, where only a reset shows the truncation.
       def cut(exchange, env) = env["SERVER_PROTOCOL"] == "HTTP/1.0" ? exchange.reset : exchange.close
 
       def report(env, error, where)

@@ -12,10 +12,11 @@ module Gyre
     #   use Gyre::HTTP::Static, "public", immutable: true
     class Static
       # @param app [#call] a Rack app
-      # @param roots [String, Files::Root, Array<Files::Root>] the first with the file sends it
+      # @param roots [String, Files::Root, Array<Files::Root>] the first folder that has the file
+      #   sends it
       # @param options (see Files::Root#initialize)
       # @raise [ArgumentError] a folder does not exist
-      # @raise [ExtensionRequired] without the C extension
+      # @raise [ExtensionRequired] the C extension is missing
       def initialize(app, roots, **options)
         Loop.require_native("Gyre::HTTP::Static")
         @app = app

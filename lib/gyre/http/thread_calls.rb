@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Lets other threads use a request: the thread waits while a fiber of the loop's thread runs the
-# call. Used by an exchange's primitives (ext/gyre/http/methods.c). Also settles promises of
-# clients' departures, as the callbacks that find one run no fiber.
+# Lets other threads call an exchange: the calling thread waits while a fiber of the loop's thread
+# runs the call. Used by an exchange's primitives (ext/gyre/http/methods.c). Also resolves the
+# promises of departed clients, because the callbacks that notice a departure have no fiber.
 
 require "gyre/errors"
 require "gyre/http/service"
@@ -10,7 +10,7 @@ require "gyre/http/service"
 module Gyre
   module HTTP
     class ThreadCalls
-      # Made in the waiting thread, run in the loop's.
+      # Made in the waiting thread and run in the loop's thread.
       class Call
         def initialize(thread_calls, exchange, name, arguments)
           @thread_calls = thread_calls
@@ -37,7 +37,7 @@ module Gyre
           abandon unless @answered
         end
 
-        # Returns or raises the method's result, in the other thread.
+        # Called in the waiting thread. Returns the method's result or raises its exception.
         def wait
           value, error = @results.pop
           raise_again(error) if error
@@ -45,8 +45,8 @@ module Gyre
           value
         end
 
-        # Ends the call after an exception in the other thread. Also ends the fiber's wait, so that
-        # other threads may read the body; a partly sent message closes its connection.
+        # Ends the call after an exception in the waiting thread. Also ends the fiber's wait, so
+        # that other threads may read the body. If a message was partly sent, its connection closes.
         def leave
           @left = true
           return if @answered
@@ -54,7 +54,7 @@ module Gyre
           @exchange.interrupt_reader(@fiber, stopped) if @fiber
           @thread_calls.post(method(:stop))
         rescue IOError
-          nil # the loop has ended, and its work with it
+          nil # the loop and its fibers have ended
         end
 
         # Cancels the call in the loop. Any thread may call it.
@@ -79,14 +79,14 @@ module Gyre
         def stopped = Gyre::Stop.new("the thread that waited for it was interrupted")
       end
 
-      # A promise to settle in a fiber of its own, or at once if none can be made.
+      # A promise to resolve in its own fiber; immediately if no fiber can be made.
       Departure = Struct.new(:promise) do
         def call = promise.resolve(true)
 
         def abandon(_error) = call
       end
 
-      # {#start} runs soon in the loop's thread, by acceptor.post.
+      # acceptor.post makes the loop's thread call {#start} soon.
       def initialize(acceptor)
         @acceptor = acceptor
         @calls = {}.compare_by_identity
@@ -94,7 +94,8 @@ module Gyre
         @ended = false
       end
 
-      # Calls a method in the loop's thread, from another. Raises IOError if the loop has ended.
+      # Called from another thread. Calls a method of the exchange in the loop's thread. Raises
+      # IOError if the loop has ended.
       def call(exchange, name, arguments)
         call = Call.new(self, exchange, name, arguments)
         @calls[call] = true
@@ -117,7 +118,8 @@ module Gyre
       # Called in the loop's thread, before {#start} or {#close}.
       def depart(promise) = @posted << Departure.new(promise)
 
-      # Later jobs get the next turn: a thread may post endlessly.
+      # Runs the jobs posted so far. Later jobs wait for the next turn, as a thread may post
+      # endlessly.
       def start(scheduler)
         @posted.size.times do
           scheduler.spawn(job = @posted.shift)

@@ -6,7 +6,7 @@
 module Gyre
   module EventMachine
     module Descriptors
-      # A stream that connects.
+      # A stream that connects to a server.
       class Client < Stream
         def initialize(reactor, socket, address)
           super(reactor, socket)
@@ -18,7 +18,7 @@ module Gyre
           fail_with(error)
         end
 
-        # Replaces the descriptor of an ended connection.
+        # Becomes the descriptor of a connection that has ended.
         def reopen(connection)
           @connection = connection
           @reactor.conns[@signature] = connection
@@ -62,14 +62,14 @@ module Gyre
         end
       end
 
-      # A listening socket: each client becomes a Stream with a connection of its own.
+      # A listening socket. Makes a Stream with its own connection for each client.
       class Acceptor < Descriptor
         # The server's side of a connection.
         Accepted = Class.new(Stream) { def server? = true }
 
         attr_reader :io
 
-        # The socket is a TCPServer or a UNIXServer, whose accept makes no address of the peer.
+        # The socket is a TCPServer or a UNIXServer, because their accept does not make an Addrinfo.
         def initialize(reactor, socket, handler)
           @io = socket
           super(reactor)
@@ -90,7 +90,7 @@ module Gyre
 
         private
 
-        # Pauses if no descriptor is free.
+        # Pauses after an error, such as too many open descriptors.
         def accept
           socket = @io.accept_nonblock(exception: false)
           return if socket == :wait_readable
@@ -111,10 +111,10 @@ module Gyre
         end
       end
 
-      # Datagram moves many packets in one call; an answer to a packet's sender leaves at the turn's
-      # end.
+      # A UDP socket. Datagram receives many packets in one call. An answer to a packet's sender
+      # leaves at the turn's end.
       class Packets < Descriptor
-        # The most addresses kept.
+        # Number of kept addresses above which all are dropped.
         PEERS = 64
 
         def initialize(reactor, address)
@@ -126,7 +126,7 @@ module Gyre
 
         def io = @datagram.to_io
 
-        # Takes the packets that one system call gives.
+        # Handles the packets that one system call has received.
         def readable
           @active_at = Clock.now
           guarded { take_packets }
@@ -148,7 +148,7 @@ module Gyre
           @peers.clear if @peers.size > PEERS
           @datagram.send(data, to: @peers[[host, port]] ||= Datagram::Peer.new(Socket.sockaddr_in(port, host)))
         rescue SystemCallError
-          -1 # as if it had got lost
+          -1 # as if the packet were lost
         rescue SocketError => error
           raise ConnectionError, "unable to resolve address: #{error.message}"
         end
@@ -167,7 +167,7 @@ module Gyre
           end
         end
 
-        # The kernel no longer reports packets that the datagram socket holds.
+        # Calls `ready` again for packets that Datagram holds, as the kernel no longer reports them.
         def more = (@reactor.emit(self) if !@paused && !@ending && @datagram.pending?)
 
         def switch(paused) = super.tap { more }

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# A connection over a stream socket, a pipe or a terminal. Transport moves its bytes; the queue
-# leaves at the end of the loop's turn. Acceptor makes it for a client, EventMachine.attach for any
-# IO.
+# A connection over a stream socket, a pipe or a terminal. Transport sends and receives the bytes;
+# queued bytes are sent at the end of the loop's turn. Made by Acceptor for a client and by
+# EventMachine.attach for any IO.
 require "fcntl"
 
 module Gyre
   module EventMachine
     module Descriptors
       class Stream < Descriptor
-        # Records of TLS read in one turn.
+        # Maximum number of reads in one turn while the transport holds decrypted bytes.
         RECORDS = 10
 
         attr_reader :transport
@@ -35,18 +35,18 @@ module Gyre
 
         def unsent_bytes = over? ? 0 : @transport.unsent_bytes
 
-        # Whether it is the server's side of TLS.
+        # True for the server's side of a connection.
         def server? = false
 
-        # Begins TLS; the handshake goes on with the loop's events.
+        # Begins TLS. The loop's events continue the handshake.
         def start_tls
           return fail_with(Errno::EPROTO) unless @handshake.start(self)
 
-          @transport.hold # the handshake is made here alone, so that its end is seen
+          @transport.hold # only `shaken` continues the handshake, so that its end is seen
           @reactor.emit(self)
         end
 
-        # Passes a certificate of the peer to ssl_verify_peer.
+        # Passes the peer's certificate to ssl_verify_peer.
         def ssl_verify_peer(pem) = guarded { @connection.__send__(:ssl_verify_peer, pem) }
 
         def readable
@@ -75,7 +75,7 @@ module Gyre
           await_room
         end
 
-        # Methods for other descriptors.
+        # The links to other streams, see Links.
         def links = @links ||= Links.new(self)
 
         def target_unbound
@@ -95,7 +95,7 @@ module Gyre
 
         def send_queued = checked { @transport.send_soon("") if sends? && !over? }
 
-        # Fails with the transport's error.
+        # Closes the connection if the transport raises.
         def checked
           yield
         rescue SystemCallError, TLS::Error, IOError => error
@@ -104,7 +104,8 @@ module Gyre
 
         def room_calls_back? = @handshake || @links
 
-        # True once the handshake, if any, is over and its callback has been called.
+        # Continues the handshake. Returns true if input may be read: the handshake has not begun,
+        # or it is over and its callback has been called.
         def shaken
           return true unless @handshake.started?
 
@@ -146,7 +147,7 @@ module Gyre
 
         def read_bytes = 16 * 1024
 
-        # Returns nil without bytes, or if the connection ends.
+        # Returns nil if there are no bytes, or if the connection ends.
         def receive
           data = checked { @transport.read_available(read_bytes) }
           return data if data.is_a?(String)
@@ -179,16 +180,16 @@ module Gyre
         end
       end
 
-      # Standard input, byte by byte as in EventMachine: a program that closes the connection after
-      # a line finds the next one in $stdin. Made by EventMachine.open_keyboard.
+      # Reads standard input byte by byte, as in EventMachine. If a program closes the connection
+      # after a line, the next line is still in $stdin. Made by EventMachine.open_keyboard.
       Keyboard = Class.new(Stream) { def read_bytes = 1 }
 
-      # The transport of a Stream over a pipe or terminal: the methods of Gyre::Transport that
+      # The transport of a Stream over a pipe or terminal. Has the methods of Gyre::Transport that
       # Stream calls.
       class Pipe
         attr_reader :to_io
 
-        # Calls the block when bytes have to wait for room.
+        # Calls the block if bytes must wait for room.
         def initialize(io, &full)
           @to_io = io
           @queue = String.new

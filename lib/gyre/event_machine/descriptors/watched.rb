@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# An IO that the program itself reads and writes (EventMachine.watch); only reports readiness.
+# An IO that the program itself reads and writes (EventMachine.watch). Only reports readiness.
 
 module Gyre
   module EventMachine

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# Gyre's EventMachine under the gem's name: `gyre em` and the stub gem (eventmachine.gemspec) put
-# this folder into the load path.
+# Defines Gyre's EventMachine under the gem's name. `gyre em` and the stub gem
+# (eventmachine.gemspec) add this folder to the load path.
 
 module Gyre
-  # A gem that has opened the module before keeps its constants.
+  # If a gem has already opened the module EventMachine, the module keeps the gem's constants.
   EventMachine = ::EventMachine if defined?(::EventMachine) && !const_defined?(:EventMachine, false)
 end
 
@@ -14,7 +14,7 @@ EventMachine = Gyre::EventMachine unless defined?(EventMachine)
 EM = EventMachine unless defined?(EM)
 BufferedTokenizer = EventMachine::BufferedTokenizer
 
-# Rails on thin keeps its state by thread otherwise, and callbacks that wait share one.
+# Makes Rails keep its state for each fiber: waiting callbacks share a thread.
 class << EventMachine
   prepend(Module.new do
     def run(*)

@@ -13,7 +13,8 @@ module Gyre
         class Request
           include Deferrable
 
-          # Values by lower-case name; the status line and "name: value"; an error.
+          # `headers` has Arrays of values by lower-case name. `header_lines` has the status line
+          # and "name: value" lines. `internal_error` is an exception.
           attr_reader :version, :status, :headers, :header_lines, :content, :internal_error
 
           # @api private
@@ -87,7 +88,7 @@ module Gyre
         end
       end
 
-      # One request on a connection of its own.
+      # One request on its own connection.
       class HttpClient < HttpClient2::Request
         # @param args [Hash] `:host`, `:port`, `:verb`, `:request` (the path), `:content`, `:ssl`, …
         # @return [Deferrable] gets `{status:, headers:, content:}`, or fails with `{status: 0}`

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# LineText2 cuts lines by a delimiter and text by size; other protocols stand on it. The smallest of
-# them and BufferedTokenizer are here, too. LineText2 makes its state (@lt2_*) at the first byte, so
-# it needs no initialize.
+# LineText2 cuts lines by a delimiter and text by size. Other protocols include it; the smallest are
+# in this file, and BufferedTokenizer, too. LineText2 makes its state (@lt2_*) at the first byte and
+# needs no initialize.
 
 module Gyre
   module EventMachine
@@ -12,10 +12,10 @@ module Gyre
       #   lines --set_text_mode(size)--> text --size bytes--> lines
       #   lines --set_text_mode--> text without an end --set_line_mode--> lines
       module LineText2
-        # Largest text of a given length, in bytes.
+        # Maximum bytes of a text with a size; not checked.
         MaxBinaryLength = 32 * 1024 * 1024
 
-        # Called by the reactor. A callback may change the mode, and push data back.
+        # Called by the reactor. A callback may change the mode and push data back.
         # @param data [String]
         def receive_data(data)
           data = data.b unless data.encoding == Encoding::BINARY
@@ -74,7 +74,7 @@ module Gyre
 
         private
 
-        # True while there may be more to do.
+        # Returns false if the rest has no whole line.
         def lt2_lines
           rest = @lt2_rest
           delimiter = @lt2_delimiter
@@ -111,7 +111,7 @@ module Gyre
           true
         end
 
-        # Drops bytes from before TLS, which must not pass as protected.
+        # Drops bytes that arrived before TLS, as they must not be treated as protected.
         def lt2_drop = @lt2_at = @lt2_rest.bytesize
 
         def lt2_throw_back(data)
@@ -129,7 +129,7 @@ module Gyre
       class LineAndTextProtocol < Connection
         include LineText2
 
-        # Bytes of a line.
+        # Maximum bytes of a line.
         MaxLineLength = 16 * 1024
 
         # @param data [String]
@@ -213,8 +213,8 @@ module Gyre
       end
     end
 
-    # Splits pieces of text at a delimiter. The drop-in defines it at the top level, as EventMachine
-    # does.
+    # Splits pieces of text at a delimiter. The drop-in also defines it at the top level, like
+    # EventMachine.
     class BufferedTokenizer
       # @param delimiter [String, nil] nil: a line's end
       def initialize(delimiter = nil)

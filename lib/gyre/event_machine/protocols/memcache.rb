@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# Memcache: memcached's text protocol; callbacks in the order of commands. Reconnects a second after
-# a loss.
+# Memcache: memcached's text protocol. Callbacks run in the order of the commands. Reconnects one
+# second after the connection is lost.
 require "gyre/event_machine/protocols/lines"
 
 module Gyre
   module EventMachine
     module Protocols
-      # A client of one memcached. Gyre::Memcached::Client does more, without callbacks.
+      # A client of one memcached. Gyre::Memcached::Client does more and needs no callbacks.
       module Memcache
         include Deferrable
         include LineText2
 
-        # Not an answer of the protocol.
+        # The server's answer does not follow the protocol.
         class ParserError < StandardError; end
 
         # @return [Memcache]
@@ -79,7 +79,7 @@ module Gyre
         # @param data [String] a value and its line end
         def receive_binary_data(data) = @values[@key] = data.byteslice(0, data.bytesize - 2)
 
-        # Fails commands under way; later ones wait for the next connection.
+        # Fails pending commands. Later commands wait for the next connection.
         def unbind
           raise "memcached at #{@host}:#{@port} does not answer" unless @connected || @reconnecting
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# ObjectProtocol and saslauthd's SASLauth, SASLauthclient: fields, each after its length.
+# ObjectProtocol, and SASLauth and SASLauthclient for saslauthd's protocol. Each field follows its
+# length.
 
 module Gyre
   module EventMachine
@@ -25,8 +26,8 @@ module Gyre
         def pack_field(bytes) = [bytes.bytesize, bytes].pack("#{length_format}a*")
       end
 
-      # Sends and receives objects. Marshal makes objects of any class: use another serializer for
-      # untrusted peers.
+      # Sends and receives objects. Marshal can make objects of any class, so untrusted peers need
+      # another serializer.
       module ObjectProtocol
         include SizedFields
 
@@ -46,11 +47,11 @@ module Gyre
         def receive_field(bytes) = receive_object(serializer.load(bytes))
       end
 
-      # Server with requests of four fields; programs define `validate`.
+      # A server whose requests have four fields. Programs define `validate`.
       module SASLauth
         include SizedFields
 
-        # Bytes of a field.
+        # Maximum bytes of a field; not checked.
         MaxFieldSize = 128 * 1024
 
         # @return [Boolean]
@@ -72,10 +73,10 @@ module Gyre
       module SASLauthclient
         include SizedFields
 
-        # Bytes of a field.
+        # Maximum bytes of a field; not checked.
         MaxFieldSize = SASLauth::MaxFieldSize
 
-        # @return [DefaultDeferrable] succeeds if the server accepts them
+        # @return [DefaultDeferrable] succeeds if the server accepts the credentials
         def validate?(username, password, system = nil, realm = nil)
           send_data([username, password, system, realm].map { |field| pack_field(field.to_s) }.join)
           DefaultDeferrable.new.tap { |query| (@sasl_queries ||= []) << query }

@@ -63,7 +63,7 @@ module Gyre
           close_connection_after_writing
         end
 
-        # Replies that came before TLS are not the server's.
+        # Drops replies that came before TLS, as an attacker may have sent them.
         def encrypt
           expect(220, "STARTTLS")
           @lt2_rest = nil

@@ -35,7 +35,7 @@ module Gyre
           @parms = @parms.merge(parms)
         end
 
-        # Greets in the next tick: start_server's block may set parameters first.
+        # Greets in the next tick, so that start_server's block can set parameters first.
         def post_init = EventMachine.next_tick { reply("220 #{get_server_greeting}") }
 
         # @param line [String]
@@ -50,7 +50,8 @@ module Gyre
         # Calls {#connection_ended}.
         def unbind = connection_ended
 
-        # Methods that programs may define: first those that return a text, then decisions.
+        # Programs may override the public methods below. The first two return a text, the others
+        # decide or report.
 
         # @return [String]
         def get_server_greeting = "EventMachine SMTP Server"
@@ -69,7 +70,7 @@ module Gyre
         # @return [Boolean, Deferrable]
         def receive_recipient(_recipient) = true
 
-        # Called at a transaction's end or reset.
+        # Called when a transaction ends or is reset.
         def receive_reset; end
 
         # @return [Boolean, Deferrable] whether the message may come
@@ -81,17 +82,17 @@ module Gyre
         # @return [Boolean, Deferrable] whether the message is accepted
         def receive_message = true
 
-        # Called at a transaction's begin.
+        # Called when a transaction begins.
         def receive_transaction; end
 
-        # Called at the connection's end.
+        # Called when the connection ends.
         def connection_ended; end
 
         private
 
         def reply(*lines) = send_data(lines.map { |line| "#{line}\r\n" }.join)
 
-        # Answers when the program decides.
+        # Answers as soon as the program has decided.
         def decide(decision, no, &yes)
           return decision ? yes.call : reply(no) unless decision.respond_to?(:set_deferred_status)
 

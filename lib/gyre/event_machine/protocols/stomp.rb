@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Stomp: frames of the text-oriented messaging protocol.
+# Stomp: frames of the Simple Text Oriented Messaging Protocol.
 require "gyre/event_machine/protocols/lines"
 
 module Gyre
@@ -70,7 +70,7 @@ module Gyre
 
         private
 
-        # A body without a length is a line that ends with a zero byte.
+        # If there is no content-length, the body is read as a line that ends with a zero byte.
         def finish_stomp_head
           if length = @stomp_message.header["content-length"]
             set_text_mode(Integer(length, 10) + 1)

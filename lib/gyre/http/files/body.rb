@@ -1,24 +1,24 @@
 # frozen_string_literal: true
 
-# A body from an open file: the whole file, or a range. Made by Files::Respond, sent with
-# Exchange#write_file. Reads from a disk in a thread.
+# A body from an open file: the whole file, or a range. Made by Files::Respond and Response, sent
+# with Exchange#write_file. Bytes that are not in memory are read in a thread.
 
 require "gyre/offload"
 
 module Gyre
   module HTTP
     module Files
-      # Other servers call #each.
+      # Gyre calls #each_piece; other servers call #each.
       class Body
-        # Bytes read into memory, then sent. The kernel may drop pages before sending, more rarely
-        # for smaller pieces.
+        # Bytes that are read into memory before they are sent. The kernel drops pages of a small
+        # piece more rarely before the sending.
         PIECE_BYTES = 512 * 1024
 
         attr_reader :bytesize
 
         attr_reader :file
 
-        # Closes `file` at its end.
+        # {#close} closes `file`.
         def initialize(file, offset = 0, length = file.size)
           @file = file
           @offset = offset
@@ -43,10 +43,10 @@ module Gyre
 
         def close = @file.close
 
-        # Reads at most 1 MB without blocking the loop; less from a shorter file.
+        # Reads at most 1 MB without blocking the loop. Returns fewer bytes if the file is shorter.
         def self.read(file, offset, length) = file.read_cached(offset, length) || load(file, offset, length)
 
-        # Reads a duplicate, as the file may be closed meanwhile.
+        # Reads from a duplicate descriptor, as the file may be closed meanwhile.
         def self.load(file, offset, length)
           Offload.call do
             io = file.to_io.dup

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Media types by file extension, for Files::Root. Reads no file.
+# Media types by file extension, for Files::Root and Compression. Reads no file.
 
 module Gyre
   module HTTP
     module Files
       # IANA's types for files of web pages.
       module MediaTypes
-        # Other extensions; x-content-type-options forbids guessing.
+        # Type of other extensions. Files::Root adds x-content-type-options, which forbids guessing.
         UNKNOWN = "application/octet-stream"
 
         TEXT = {

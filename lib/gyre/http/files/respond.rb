@@ -10,14 +10,15 @@ module Gyre
   module HTTP
     module Files
       module Respond
-        # One range of bytes; several get the whole file (RFC 9110, section 14.2).
+        # Matches one range of bytes. A request with several ranges gets the whole file (RFC 9110,
+        # section 14.2).
         RANGE = /\Abytes=[ \t]*(\d{0,18})-(\d{0,18})[ \t]*\z/i.freeze
         CONDITIONS = %w[HTTP_IF_MATCH HTTP_IF_UNMODIFIED_SINCE HTTP_IF_NONE_MATCH HTTP_IF_MODIFIED_SINCE].freeze
 
         module_function
 
-        # etag and last-modified in `headers` decide conditions. `content`: the file's bytes;
-        # otherwise the block opens the file.
+        # Conditions are compared with etag and last-modified in `headers`. `content` has the file's
+        # bytes; if it is nil, the block opens the file.
         def call(env, headers, size, content = nil)
           return [200, headers, [content]] if content && usual?(env)
 
@@ -40,7 +41,8 @@ module Gyre
         # True for most requests.
         def usual?(env) = env["REQUEST_METHOD"] == "GET" && !env.key?("HTTP_RANGE") && CONDITIONS.none? { |name| env.key?(name) }
 
-        # Returns an empty Range if none of the file's bytes are in it; nil for the whole file.
+        # Returns nil for the whole file. Returns an empty Range if the requested range has none of
+        # the file's bytes.
         def range(env, headers, size)
           match = RANGE.match(env["HTTP_RANGE"].to_s)
           return unless match && env["REQUEST_METHOD"] == "GET" && if_range(env["HTTP_IF_RANGE"], headers)
@@ -51,7 +53,7 @@ module Gyre
           first..[last || size, size - 1].min unless last && last < first
         end
 
-        # In the order of RFC 9110, section 13.2.2. Costs four look-ups without conditions.
+        # Checks conditions in the order of RFC 9110, section 13.2.2. Returns 412, 304 or nil.
         def precondition(env, headers)
           if (match = env["HTTP_IF_MATCH"])
             return 412 unless match.strip == "*" || (tags(match).include?(headers["etag"]) && !headers["etag"].start_with?("W/"))
@@ -86,8 +88,8 @@ module Gyre
                        .merge!("content-range" => "bytes */#{size}", "content-length" => "0"), []]
         end
 
-        # Only a strong validator guarantees equal bytes (section 13.1.5). A date must be a second
-        # old (section 8.8.2.2).
+        # True if the range may be sent. Only a strong validator guarantees equal bytes (section
+        # 13.1.5). A date is strong if it is at least a second old (section 8.8.2.2).
         def if_range(condition, headers)
           return true if condition.nil?
           return condition.strip == headers["etag"] && !condition.lstrip.start_with?("W/") if condition.include?('"')

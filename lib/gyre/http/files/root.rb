@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Finds the open file for a request's path in a folder, for Static and Sendfile. Checks names before
-# any system call; the kernel keeps paths below the folder (OpenFile, in C), despite symbolic links.
+# Finds and opens the file for a request's path in a folder, for Static and Sendfile. Checks names
+# before any system call. The kernel ensures that paths stay below the folder, even with symbolic
+# links (OpenFile, in C).
 
 require "gyre/http/accept_encoding"
 require "gyre/http/files/body"
@@ -9,34 +10,37 @@ require "gyre/http/files/media_types"
 
 module Gyre
   module HTTP
-    # Files sent without the app, or instead of its body.
+    # Files that are sent without calling the app, or instead of the app's body.
     module Files
-      # One folder under a URL prefix. Remembers found files for {REMEMBERED_S}; may send a changed
-      # file's old state.
+      # One folder under a URL prefix. Remembers found files for {REMEMBERED_S}; meanwhile it may
+      # send the old content of a changed file.
       class Root
-        # Smaller files are kept in memory while remembered.
+        # Maximum bytes of a file whose content is kept in memory while it is remembered.
         SMALL_BYTES = 64 * 1024
         # Seconds without a check for changes.
         REMEMBERED_S = 1.0
         PATH_BYTES_LIMIT = 4096
-        # Extensions of compressed files beside plain ones, in order of preference.
+        # Extensions of precompressed files, in order of preference.
         EXTENSIONS = { "br" => ".br", "zstd" => ".zst", "gzip" => ".gz" }.freeze
-        # File names with digests, as by the asset pipelines of Rails, Vite and webpack.
+        # Matches file names with digests, as the asset pipelines of Rails, Vite and webpack make
+        # them.
         FINGERPRINTED = /[-.][0-9a-zA-Z_]{8,128}(?:\.digested)?(?:\.[a-z0-9]+){1,2}\z/.freeze
         DIGEST = /[-.](?=[0-9a-zA-Z_]*\d)/.freeze
         # The cache-control of a file that never changes under its name (RFC 8246).
         IMMUTABLE = "public, max-age=31536000, immutable"
-        # Most paths: no encoded character, no hidden part, no empty part.
+        # Matches most paths: those that have no encoded character, no hidden part and no empty
+        # part.
         PLAIN = %r{\A(?:/[^/.%\\\x00-\x1f\x7f-\xff][^/%\\\x00-\x1f\x7f-\xff]*)+\z}n.freeze
         BROKEN_ENCODING = /%(?!\h\h)|%2f|%5c|%00/i.freeze
         FORBIDDEN = /[\\\x00-\x1f\x7f]/.freeze
         WELL_KNOWN = ".well-known" # RFC 8615
         private_constant :SMALL_BYTES, :PATH_BYTES_LIMIT, :PLAIN, :BROKEN_ENCODING, :FORBIDDEN, :WELL_KNOWN, :DIGEST
 
-        # Remembered files, with the bytes of small ones.
+        # Maximum number of remembered files, and maximum bytes of their contents.
         ENTRIES_LIMIT = 4096
         BYTES_LIMIT = 16 * 1024 * 1024
-        # The variant without coding, others by coding, and the end of the memory.
+        # The uncompressed variant, the variants by coding, and the time until which both are
+        # remembered.
         Entry = Struct.new(:plain, :coded, :until_s)
         private_constant :ENTRIES_LIMIT, :BYTES_LIMIT, :Entry
 
@@ -101,7 +105,7 @@ module Gyre
           file = OpenFile.beneath(folder, name, @symlinks, false)
           file = Offload.call { OpenFile.beneath(folder, name, @symlinks, true) } if file == false
           file
-        rescue IOError # another fiber has found that the folder was exchanged
+        rescue IOError # another fiber has replaced the folder
           retry unless @folder.closed?
         end
 
@@ -206,7 +210,8 @@ module Gyre
           file.close
         end
 
-        # Makes the validators: a rewritten file has another time or another size.
+        # Makes a variant and its headers. The etag has time and size, because rewriting a file
+        # changes one of them.
         def describe(path, name, file, coding, varies)
           etag = %("#{file.modified_ns.to_s(36)}-#{file.size.to_s(36)}#{"-#{coding}" if coding}")
           modified_s = file.modified_ns / 1_000_000_000
@@ -221,7 +226,8 @@ module Gyre
           Variant.new(path, headers.each_value(&:freeze).freeze, modified_s, file.size, nil)
         end
 
-        # Requires a digit, as in app-1a2b3c4d.js; date-picker.js has only words.
+        # True for a name such as app-1a2b3c4d.js. A digest must have a digit: date-picker.js has
+        # only words.
         def fingerprinted?(name)
           match = FINGERPRINTED.match(name)
           !match.nil? && DIGEST.match?(match[0])
@@ -230,8 +236,9 @@ module Gyre
     end
 
     module Files
-      # The open folder of a Files::Root. Follows its path to another folder, as after a deployment
-      # that moves a symbolic link. Reads no file. Checks its path once in {RECHECKED_S}.
+      # The open folder of a Files::Root. If the path leads to another folder, for example after a
+      # deployment moved a symbolic link, opens that folder. Checks the path at most once in
+      # {RECHECKED_S}. Reads no file.
       # @api private
       class Folder
         RECHECKED_S = 1.0
@@ -245,7 +252,7 @@ module Gyre
           @until_s = 0.0
         end
 
-        # Closes the former folder after the next is open: no other fiber uses a closed one.
+        # Returns the open folder. Closes a former folder only after the new folder is open.
         def current
           now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
           return @io if now_s < @until_s
@@ -269,7 +276,7 @@ module Gyre
 
         private
 
-        # Returns nil if the folder is the same.
+        # Opens the path; returns nil if it still leads to the same folder.
         def exchanged(identity)
           File.open(@path) if identity_of(File.stat(@path)) != identity
         end

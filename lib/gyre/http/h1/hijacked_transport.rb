@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A hijacked TLS connection: a Gyre::Transport with a Rack hijack's methods. Made by
-# Exchange#hijack, as a Socket would carry ciphertext.
+# A hijacked TLS connection: a Gyre::Transport with the methods that Rack requires of a hijacked IO.
+# Made by Exchange#hijack, because a Socket would return ciphertext.
 
 require "forwardable"
 require "gyre/net/transport"
@@ -15,7 +15,7 @@ module Gyre
       class HijackedTransport
         extend Forwardable
 
-        # The ciphertext's socket, only for waiting.
+        # `to_io` is the socket with the ciphertext; it may only be used for waiting.
         def_delegators :@transport, :to_io, :write, :gets, :close_write, :close, :closed?
 
         def initialize(transport)
@@ -36,7 +36,7 @@ module Gyre
           would_block(bytes)
         end
 
-        # Takes all bytes or none; sends bytes left over with the next write.
+        # Accepts all bytes or none. Bytes that cannot be sent now are sent with the next write.
         def write_nonblock(string, exception: true)
           unless (held = @transport.flush_available) == true
             return exception ? would_block(held) : held
@@ -52,7 +52,7 @@ module Gyre
           self
         end
 
-        # Only the last non-blocking write may still be unsent.
+        # Sends the bytes that the last non-blocking write has left.
         def flush
           write("")
           self
@@ -71,7 +71,7 @@ module Gyre
 
         private
 
-        # Reads until this side's shutdown, as TLS cannot half-close reading.
+        # Returns nil if this side has shut down reading: TLS then reports a truncation.
         def up_to_end
           yield
         rescue TLS::Truncated
@@ -93,11 +93,12 @@ module Gyre
       end
     end
 
-    # A hijacked connection with bytes beyond the head, which reads return first. Made by
+    # A hijacked connection for which more bytes than the head have arrived. Made by
     # Exchange#hijack. The IO's own buffer holds these bytes for Ruby's reads, IO.select and
-    # IO.copy_stream; this class adds calls that Ruby refuses while the buffer has bytes.
+    # IO.copy_stream. This class implements the methods that Ruby refuses while the buffer has
+    # bytes.
     module H1
-      # Code that reads the descriptor without Ruby misses these bytes.
+      # Code that reads the descriptor without Ruby's IO misses the buffered bytes.
       class HijackedSocket < Socket
         def self.with(descriptor, bytes) = for_fd(descriptor).tap { |socket| socket.ungetbyte(bytes) }
 
@@ -121,7 +122,7 @@ module Gyre
 
         private
 
-        # After Ruby's refusal. Does not wait, as bytes are present.
+        # Reads from the buffer after Ruby's refusal. Never waits, as the buffer has bytes.
         def take(error, length, flags, buffer)
           raise error unless error.message.end_with?("for buffered IO")
 

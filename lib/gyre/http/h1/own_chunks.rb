@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A body that the app has chunked itself (Rack 2's Rack::Chunked). Refuses a body without a chunk at
-# its start. Response sends the rest unchanged and ends the connection.
+# A body that the app has chunked itself (Rack 2's Rack::Chunked). Refuses a body that does not
+# begin with a chunk. Response sends the chunks unchanged and ends the connection.
 
 module Gyre
   module HTTP
@@ -10,7 +10,7 @@ module Gyre
         # Matches a chunk size, or the beginning of one in a short first part.
         FIRST = /\A\h+(?:[;\r]|\z)/n.freeze
 
-        # Returns the app's transfer-encoding; nil if the server frames the body. Raises
+        # Returns the app's transfer-encoding; nil if the server must frame the body. Raises
         # ArgumentError for invalid headers.
         def self.coding(headers, status, protocol)
           coding = Array(headers["transfer-encoding"]).join(",").delete(" \t").downcase
