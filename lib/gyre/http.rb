@@ -7,8 +7,7 @@ require "gyre"
 require "gyre/http/server"
 
 module Gyre
-  # Implements RFC 9110 and 9112 between sockets and Rack apps; see "A byte's way" in
-  # ARCHITECTURE.md.
+  # Implements RFC 9110 and 9112 for Rack apps; see "A byte's way" in ARCHITECTURE.md.
   module HTTP
   end
 end

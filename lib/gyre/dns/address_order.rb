@@ -23,8 +23,7 @@ module Gyre
                           "::/0" => GLOBAL)
       private_constant :ANY_PORT, :IPV4, :GLOBAL, :POLICIES, :SCOPES
 
-      # An address, its number, its source address's number, its index, and the values of rules 1,
-      # 2, 5, 6 and 8.
+      # An address, its number, its source address's number, and values of rules 1, 2, 5, 6, 8.
       Candidate = Struct.new(:address, :ip, :source, :index, :goodness) do
         # Addresses of equal precedence belong to the same family.
         def <=>(other)

@@ -10,8 +10,7 @@ module Gyre
     # For {Resolver#initialize}.
     class Cache
       # @param entries_limit [Integer]
-      # @param ttl_s [Range] shortest and longest lifetime; 0 as the shortest leaves a TTL of 0
-      #   uncached
+      # @param ttl_s [Range] shortest and longest lifetime; if 0..n, a TTL of 0 is not cached
       # @param negative_ttl_s [Range] the same for names without records (RFC 2308, section 5)
       def initialize(entries_limit: 4096, ttl_s: 0..86_400, negative_ttl_s: 0..10_800)
         @entries_limit = entries_limit

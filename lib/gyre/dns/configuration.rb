@@ -31,8 +31,7 @@ module Gyre
       # @return [Integer] rounds over all servers
       attr_reader :attempts
 
-      # If the text names no server, uses this machine; if it names no search domain, uses the host
-      # name's.
+      # Default server: this machine. Default search domain: the domain of the host name.
       # @param text [String] of resolv.conf
       # @param host_name [String] this machine's
       def initialize(text, host_name: Socket.gethostname)
@@ -105,8 +104,7 @@ module Gyre
       end
     end
 
-    # A file of system settings, parsed again when it changes. Calls stat(2) at most once a second
-    # and keeps the file closed.
+    # A file of system settings, parsed again when it changes. Calls stat(2) at most once a second.
     #
     # @api private
     class WatchedFile

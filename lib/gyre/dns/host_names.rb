@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Installs the resolver in Gyre::HostNames, so that the scheduler and Gyre.connect need no
-# getaddrinfo in a thread. Installed by `require "gyre/dns"`. Leaves to the system names that only
-# it can resolve.
+# getaddrinfo in a thread. Installed by `require "gyre/dns"`. The system still resolves names that
+# only it can.
 
 require "gyre/dns/configuration"
 require "gyre/dns/resolver"
@@ -10,8 +10,7 @@ require "gyre/scheduler/host_names"
 
 module Gyre
   module DNS
-    # When Gyre resolves names itself: :exact (only if getaddrinfo's result is the same), :always or
-    # :never.
+    # When Gyre resolves names: :exact (only if getaddrinfo's result is the same), :always, :never.
     HOST_NAMES = %i[exact always never].freeze
 
     class << self

@@ -57,7 +57,7 @@ module Gyre
       end
 
       # "" for an unknown client, which gets no recursion. The client is unknown behind a proxy that
-      # the web server does not trust (--trusted-proxy). A trusted proxy's header contains only the
+      # the web server does not trust (--trusted-proxy). A trusted proxy's header has only the
       # client.
       def sockaddr(env)
         address, forwarded = env.values_at("REMOTE_ADDR", "HTTP_X_FORWARDED_FOR")

@@ -28,8 +28,7 @@ module Gyre
 
     # A record: name (String), type, klass and ttl (Integers), data (bytes with uncompressed names).
     class Record
-      # Writes names uncompressed, because the data may be copied to another message. Writes texts
-      # as bytes.
+      # Writes names uncompressed, because the data may be copied to another message.
       # @api private
       class Encoder < Resolv::DNS::Message::MessageEncoder
         def put_string(text)
@@ -187,8 +186,7 @@ module Gyre
       end
     end
 
-    # Calls no method of resolv that would keep a class for each unknown type: clients choose the
-    # types.
+    # Makes a new class for an unknown type: resolv would keep it, and clients choose types.
     #
     # @return [Class] of Resolv::DNS::Resource; a new Generic one if resolv does not know the type
     # @api private

@@ -85,8 +85,8 @@ module Gyre
       end
 
       # Returns :answer; :failure for a code in FAILURES; :truncated; or nil if the packet is no
-      # reply to the query. A reply with the name in another case counts as :truncated, as only TCP
-      # proves the sender.
+      # reply to the query. A name in another case counts as :truncated, as only TCP proves the
+      # sender.
       def verdict(packet)
         return if packet.bytesize < HEADER_BYTES || !packet.start_with?(id) ||
                   (packet.getbyte(2) & 0xf8) != (0x80 | (@bytes.getbyte(2) & 0x78))

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Resolves names by hosts file, search domains, cache and name servers (Gyre::DNS::Upstream), for
-# programs and for dns/host_names.rb. Follows aliases only within an answer, because its name
-# servers are recursive.
+# programs and for dns/host_names.rb. Follows aliases only within an answer: its servers are
+# recursive.
 
 require "gyre/dns/address_order"
 require "gyre/dns/cache"
@@ -49,7 +49,7 @@ module Gyre
       # If there are no `servers`, follows resolv.conf and its changes.
       # @param servers [Array<String>] as {Upstream#initialize} takes them
       # @param search [Array<String>] domains to append to names; only with `servers`
-      # @param ndots [Integer] minimum dots of a name that is tried without them first; only with
+      # @param ndots [Integer] minimum dots of a name that is first tried as it is; only with
       #   `servers`
       # @param hosts [String, nil] path of the hosts file; nil: none
       # @param resolv_conf [String] path
@@ -181,8 +181,7 @@ module Gyre
       end
 
       # Returns the questions to ask, and promises for the questions that other callers are asking.
-      # A caller that blocks its loop waits for no promise, as the loop's fibers could not resolve
-      # it.
+      # A caller that blocks its loop waits for none, as the loop's fibers could not answer.
       def take(questions, found)
         mine, others = [], {}
         @pid, @flights = Process.pid, {} if @pid != Process.pid # a forked child gets no answers of its parent's

@@ -78,8 +78,7 @@ module Gyre
         @found.clear
       end
 
-      # @yieldparam transaction [Transaction] of an unmatched question; if there is no block, the
-      #   question is REFUSED
+      # @yieldparam transaction [Transaction] of an unmatched question; no block: REFUSED
       def otherwise(&block)
         @otherwise = block
         @found.clear

@@ -24,8 +24,7 @@ module Gyre
 
     # A DNS server.
     class Server
-      # Maximum questions of one connection that rules handle at a time. Further questions stay
-      # unread.
+      # Maximum questions of a connection that rules handle at a time. Further ones stay unread.
       STREAM_PLACES = 100
       private_constant :STREAM_PLACES
 
@@ -142,8 +141,7 @@ module Gyre
 
       private
 
-      # Reads requests in order. Sends each response as soon as it is ready (RFC 7766, section
-      # 6.2.1.1).
+      # Reads requests in order. Sends each response when it is ready (RFC 7766, section 6.2.1.1).
       def serve(stream)
         stream.read_timeout_s = @settings[:idle_timeout_s]
         stream.write_timeout_s = @settings[:idle_timeout_s]

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # One question and the response that rules make, with RubyDNS's methods. Made by the extension
-# (transaction_object.c), which also holds a response that contains only addresses. Any other
-# response is a Message.
+# (transaction_object.c), which also holds a response of addresses. Any other response is a Message.
 require "gyre/dns/message"
 
 module Gyre

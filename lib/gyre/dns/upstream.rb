@@ -124,9 +124,8 @@ module Gyre
       end
     end
 
-    # Sends several queries to servers until each query is answered. Waits on all sockets and
-    # repeats truncated queries over TCP. Made by Gyre::DNS::Upstream for each caller. Decides
-    # nothing about retries.
+    # Sends several queries to servers until each query is answered. Repeats truncated queries over
+    # TCP. Made by Gyre::DNS::Upstream for each caller. Decides nothing about retries.
     #
     # @api private
     class Exchange

@@ -20,8 +20,7 @@ module Gyre
       end
 
       # Returns {query => packet} for the replies that came in time. Servers may close at any time
-      # (RFC 7766, section 6.2.4). Therefore queries that failed on a reused connection are sent
-      # again.
+      # (RFC 7766, section 6.2.4). Queries that failed on a reused connection are sent again.
       def exchange(queries, until_s)
         older = @idle.pop
         transport = older || connect(until_s)

@@ -29,7 +29,6 @@ module Gyre
     # A mistake in a zone file; the message begins with file and line.
     class ZoneError < ArgumentError; end
 
-    # Reads a zone file.
     # @api private
     class ZoneFile
       WORD = /(?:[^\s()";\\]|\\\d{3}|\\[^\d\n])+/n.freeze
@@ -55,7 +54,6 @@ module Gyre
         fault(@line) { @zone.finish }
       end
 
-      # Adds the records.
       def read
         until @scanner.eos?
           line = @line

@@ -1,15 +1,13 @@
 # frozen_string_literal: true
 
 # EventMachine::Connection has callbacks that a program overrides, and methods that the program
-# calls. A connection's signature identifies its descriptor (descriptors/), which does the work and
-# calls back.
+# calls. Its signature identifies its descriptor (descriptors/), which does the work and calls back.
 
 module Gyre
   module EventMachine
     # A connection's handler; programs subclass it.
     class Connection
-      # Descriptor of a connection with an unknown signature; ignores all calls. Tests of handlers
-      # make such connections.
+      # Descriptor for an unknown signature, as in tests of handlers. Ignores all calls.
       NOTHING = Class.new(BasicObject) { def method_missing(*) = nil }.new
 
       attr_accessor :signature
@@ -60,8 +58,7 @@ module Gyre
         class_eval("def #{name} = @gyre_descriptor.#{descriptors}", __FILE__, __LINE__)
       end
 
-      # Queues bytes, which are sent at the turn's end. Returns their number, or 0 if the connection
-      # is closing.
+      # Queues bytes for the turn's end. Returns their number, or 0 if the connection is closing.
       def send_data(data) = @gyre_descriptor.send_data(data.to_s)
 
       def close_connection(after_writing = false) = @gyre_descriptor.close(after_writing)
@@ -72,8 +69,7 @@ module Gyre
 
       def set_sock_opt(level, name, value) = @gyre_descriptor.io.setsockopt(level, name, value)
 
-      # Probes a silent peer after `idle` seconds, up to `count` times, every `interval` seconds.
-      # nil: the system's value.
+      # Probes a peer that is silent for `idle` seconds `count` times, each `interval` seconds.
       def enable_keepalive(idle = nil, interval = nil, count = nil)
         set_sock_opt(:SOCKET, :KEEPALIVE, 1)
         { KEEPIDLE: idle, KEEPINTVL: interval, KEEPCNT: count }.compact.each { |name, value| set_sock_opt(:TCP, name, value) }
@@ -81,8 +77,7 @@ module Gyre
 
       def disable_keepalive = set_sock_opt(:SOCKET, :KEEPALIVE, 0)
 
-      # Seconds of inactivity before the connection is closed, and seconds to wait for a connect. 0:
-      # no limit.
+      # Seconds of inactivity until the connection closes, and seconds to connect. 0: no limit.
       { comm_inactivity_timeout: :silence_s, pending_connect_timeout: :connect_s }.each do |name, limit|
         define_method(name) { @gyre_descriptor.limits&.public_send(limit) }
         define_method(:"#{name}=") { |seconds| @gyre_descriptor.limits&.change(limit, seconds.to_f) }
@@ -94,8 +89,7 @@ module Gyre
       # Returns the number of bytes, or -1 if the datagram cannot be sent.
       def send_datagram(data, address, port) = @gyre_descriptor.send_datagram(data.to_s, address, Integer(port))
 
-      # If set to true, notify_readable or notify_writable is called while the watched IO can be
-      # read or written.
+      # Enable notify_readable, called while the watched IO has input, and notify_writable.
       %i[notify_readable= notify_writable=].each { |name| define_method(name) { |mode| @gyre_descriptor.public_send(name, mode) } }
 
       # True if {EventMachine.watch} made the connection.

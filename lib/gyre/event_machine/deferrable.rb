@@ -5,11 +5,9 @@
 
 module Gyre
   module EventMachine
-    # Callbacks for the success or failure of an operation. Success drops the errbacks; failure
-    # drops the callbacks.
+    # Callbacks for an operation's success or failure. Success drops errbacks; failure callbacks.
     module Deferrable
-      # Adds the callbacks to `source` if it is a Deferrable. Otherwise returns `source` as the
-      # value.
+      # Adds the callbacks to `source` if it is a Deferrable. Otherwise returns `source`.
       # @param source [Deferrable, #call, Object] a callable is called first
       # @param callback [#call, nil]
       # @param errback [#call, nil]

@@ -143,7 +143,6 @@ module Gyre
         true
       end
 
-      # Watches for input if allowed.
       def watch
         wanted = !over? && !@paused && (@callback.nil? || @callback == :runs) && reads?
         return if wanted == @reactor.loop.watching?(self)
@@ -179,7 +178,6 @@ module Gyre
 
       def reads? = true
 
-      # True if `writable` may run a callback.
       def room_calls_back? = false
 
       # Sends as many bytes as possible. True if all bytes are sent.
@@ -188,8 +186,7 @@ module Gyre
       def shut = io.close
     end
 
-    # Limits of a descriptor's inactivity and of its connect, in seconds. 0.0: no limit. Made at the
-    # first use.
+    # Limits of a descriptor's inactivity and connect time in seconds. 0.0: no limit.
     Limits = Struct.new(:descriptor, :silence_s, :connect_s, :timer) do
       def initialize(descriptor) = super(descriptor, 0.0, 20.0)
 

@@ -44,7 +44,6 @@ module Gyre
         File.exist?(filename) ? super(connection, File.open(filename, "rb"), options) : fail("file not found")
       end
 
-      # Closes the file at the end.
       def set_deferred_status(*)
         @io&.close
         super

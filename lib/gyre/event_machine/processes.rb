@@ -13,8 +13,7 @@ module Gyre
         GRACE_S = 0.5
         attr_reader :pid, :status
 
-        # If the program cannot be started, the child exits immediately with status 255, as in
-        # EventMachine.
+        # If the program cannot be started, the child exits with status 255, as in EventMachine.
         def initialize(reactor, command)
           ours, theirs = UNIXSocket.pair
           @pid = begin
@@ -124,8 +123,7 @@ module Gyre
         opened(handler, arguments, block) { Descriptors::Child.new(reactor, words) }
       end
 
-      # The last callable gets output and status; a callable before it gets the connection. Returns
-      # the pid.
+      # The last callable gets output and status, the one before it the connection. Returns the pid.
       def system(command, *arguments, &callback)
         callback ||= arguments.pop if arguments.last.is_a?(Proc)
         beginning = arguments.pop if arguments.last.is_a?(Proc)

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# EventMachine's Queue, Channel and Pool. Any thread may push; callbacks run in the reactor's
-# thread.
+# EventMachine's Queue, Channel and Pool. Any thread may push; the reactor's thread calls back.
 
 module Gyre
   module EventMachine

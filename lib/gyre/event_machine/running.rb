@@ -58,8 +58,7 @@ module Gyre
 
       def reactor_thread? = reactor.in_thread?
 
-      # Makes a callable from an object and a method name, from a callable, or from a block. Used by
-      # all methods that take callbacks.
+      # Makes a callable from an object and a method name, from a callable, or from a block.
       # @param object [Object, #call, nil]
       # @param method [Symbol, nil]
       # @return [#call]
@@ -91,8 +90,7 @@ module Gyre
       # Adds a hook to call when {run} ends. The last hook is called first.
       def add_shutdown_hook(&block) = reactor.tails << block
 
-      # Sets a handler for callbacks' exceptions. If called without a handler, removes it, and `run`
-      # raises exceptions.
+      # Sets a handler for callbacks' exceptions. If there is none, `run` raises them.
       def error_handler(callback = nil, &block) = @error_handler_block = callback || block
 
       # Returns nil outside of {run}.

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# EventMachine's functions that make connections and servers from a handler's class and a
-# descriptor.
+# EventMachine's functions that make connections and servers.
 
 module Gyre
   module EventMachine
@@ -9,8 +8,7 @@ module Gyre
 
     class << self
       # Takes host and port, or the path of a Unix socket. `handler` is a subclass of Connection, or
-      # a module to include in a subclass. Returns a signature for {stop_server}. Yields new
-      # connections.
+      # a module for one. Returns a signature for {stop_server}. Yields new connections.
       def start_server(server, port = nil, handler = nil, *arguments, &block)
         port, handler, arguments = place(port, handler, arguments)
         klass = klass_from_handler(Connection, handler, *arguments)

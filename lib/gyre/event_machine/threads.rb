@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# EventMachine.defer and ThreadedResource: threads for blocking work. The reactor's thread gets the
-# results.
+# EventMachine.defer and ThreadedResource: threads for blocking work. The reactor gets the results.
 
 module Gyre
   module EventMachine
@@ -12,8 +11,7 @@ module Gyre
       attr_accessor :threadpool_size
       attr_reader :threadpool
 
-      # Runs an operation in a thread. In the reactor the callback gets the result, or the errback
-      # gets the exception.
+      # Runs an operation in a thread. In the reactor calls back with its result or exception.
       def defer(operation = nil, callback = nil, errback = nil, &block)
         spawn_threadpool unless @threadpool
         @threadqueue << [operation || block, callback, errback, reactor]
@@ -43,7 +41,6 @@ module Gyre
 
       private
 
-      # Runs operations until the queue is closed.
       def work(queue)
         while (operation, callback, errback, reactor = queue.pop)
           begin

@@ -72,7 +72,6 @@ module Gyre
         end
       end
 
-      # The reactor is over.
       def drop
         errands, = @queue.grep(Errand), @queue.clear
         errands.each(&:drop)
@@ -135,8 +134,7 @@ module Gyre
     # Called at the end of a spawned block; later messages run the given block.
     def self.yield(&block) = Yielded.new(block, false)
 
-    # Called at the end of a spawned block; the given block runs in a later tick, even if no message
-    # comes.
+    # Called at the end of a spawned block; the given block runs in a later tick.
     def self.yield_and_notify(&block) = Yielded.new(block, true)
 
     # A block and its messages.

@@ -9,8 +9,7 @@ module Gyre
     EM_PROTO_SSLv2, EM_PROTO_SSLv3, EM_PROTO_TLSv1, EM_PROTO_TLSv1_1, EM_PROTO_TLSv1_2, EM_PROTO_TLSv1_3 = 2, 4, 8, 16, 32, 64
     OPENSSL_NO_SSL2 = OPENSSL_NO_SSL3 = true
 
-    # Sets up a stream's TLS from start_tls's arguments and verifies the peer. Dropped after the
-    # handshake.
+    # Sets up a stream's TLS from start_tls's arguments and verifies the peer.
     # @api private
     class Handshake
       VERSIONS = { "tlsv1" => 0x301, "tlsv1_1" => 0x302, "tlsv1_2" => 0x303, "tlsv1_3" => 0x304 }.freeze
@@ -29,8 +28,7 @@ module Gyre
         end
 
         # Makes a self-signed certificate for a server that has no certificate, as in EventMachine.
-        # Uses RSA only if the program chooses ciphers, as making an RSA key takes a third of a
-        # second.
+        # Uses RSA only if the program chooses ciphers: an RSA key takes 0.3 s.
         def identity(rsa)
           @identities[rsa] ||= begin
             require "openssl"

@@ -11,8 +11,7 @@ module Gyre
 
       module_function
 
-      # Returns a coding of `available` (in order of preference); nil if the body stays
-      # uncompressed.
+      # Returns a coding of `available` (in order of preference), or nil for an uncompressed body.
       def choose(header, available)
         return if header.nil? || available.empty? || header.bytesize > BYTES_LIMIT
 

@@ -29,7 +29,6 @@ module Gyre
           template.merge!(extra).freeze
         end
 
-        # Sets rack.protocol to the names in the Upgrade header.
         def offer(env) = env["rack.protocol"] = env["HTTP_UPGRADE"].split(",").map(&:strip).reject(&:empty?)
 
         # Sets the server's name and port to the socket's address, or to "localhost" for a Unix

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # One request and its response. H1::Exchange and H2::Exchange (C) define the primitives below, which
-# Service and Response call. Touches no socket. Has no instance variables: an exchange is a C
-# structure.
+# Service and Response call. Touches no socket. Has no instance variables: it is a C structure.
 #
 # HTTP/1 has one exchange at a time for each connection; HTTP/2 has an exchange for each stream.
 # Only SERVING has a fiber. IDLE and FIRST BYTE hold no buffer:
@@ -71,8 +70,7 @@ module Gyre
       # may wait for the response.
       def gone? = client_gone&.value == true
 
-      # Waits until the client has gone (returns true) or the request has ended (false). Raises
-      # TimeoutError.
+      # Waits until the client has gone (true) or the request has ended (false). May time out.
       def wait(timeout: nil) = client_gone&.wait(timeout: timeout) || false
     end
   end

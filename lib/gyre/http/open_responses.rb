@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # A server's open-ended responses: event streams, upgraded connections, hijacked sockets, idle
-# streaming bodies. Response and the acceptor add them; a stopping Server ends them. Closes no
-# socket.
+# streaming bodies. Response and the acceptor add them; Server ends them. Closes no socket.
 
 require "gyre/errors"
 
@@ -23,8 +22,8 @@ module Gyre
       # Runs the block of an endless response. Raises Gyre::Stop in the block when the server stops.
       def endless(&block) = enter(@endless, true, &block)
 
-      # Runs the block of a streaming body. Raises Gyre::Stop in the block when the server stops and
-      # the body is idle.
+      # Runs the block of a streaming body. Raises Gyre::Stop in it when the server stops and it is
+      # idle.
       def streaming(response, &block) = enter(@streaming, Entry.new(response, nil), &block)
 
       def hijacked(socket)
@@ -42,8 +41,7 @@ module Gyre
         @sockets.each_key { |socket| end_input(socket) }
       end
 
-      # Ends streaming bodies that have sent nothing since the last call. Bodies that wait for a
-      # slow client continue.
+      # Ends streaming bodies that sent nothing since the last call, except for slow clients.
       def finish_quiet
         quiet = @streaming.select do |_fiber, entry|
           before = entry.bytes

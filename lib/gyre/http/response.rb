@@ -117,8 +117,7 @@ module Gyre
         finish
       end
 
-      # Checks the length before any byte is sent, so that the client gets a 500 and not a truncated
-      # body.
+      # Runs before any byte is sent, so that the client gets a 500 and not a truncated body.
       def check_length(length)
         return if announced.nil? || announced == length || @exchange.head_only? || [204, 304].include?(@status)
 
@@ -135,8 +134,7 @@ module Gyre
 
       def event_stream? = @headers["content-type"].to_s.start_with?("text/event-stream")
 
-      # Runs an event stream. If the server stops, finishes the body, unless a write was
-      # interrupted.
+      # Runs an event stream. Finishes its body if the server stops, except during a write.
       def endless(&block)
         @exchange.leave_place
         @open_responses.endless(&block)

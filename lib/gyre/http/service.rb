@@ -13,8 +13,7 @@ require "gyre/http/open_responses"
 module Gyre
   module HTTP
     class Service
-      # Exceptions that end the process, the task or the thread. `exit` in an app ends only the
-      # app's request.
+      # Exceptions that end process, task or thread. `exit` in an app ends only its request.
       PASSED_ON = [SignalException, Gyre::Stop].freeze
       # Errors after the client has gone. They are ignored if the connection is closed or hijacked.
       GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout].freeze
@@ -28,8 +27,8 @@ module Gyre
 
       attr_writer :watched
 
-      # `access_log` gets (env, status, body bytes, seconds) after each request. The status is nil
-      # after a full hijack.
+      # `access_log` gets (env, status, body bytes, seconds) after each request. Status nil:
+      # hijacked.
       def initialize(app, log:, access_log: nil, open_responses: OpenResponses.new)
         @app = app
         @open_responses = open_responses
@@ -137,8 +136,7 @@ module Gyre
         refuse(exchange, env, 500, "Internal Server Error") unless gone
       end
 
-      # Sends an error response. If the response has begun, truncates it in a way that the client
-      # notices.
+      # Sends an error response. If a response has begun, visibly truncates it instead.
       def refuse(exchange, env, status, reason, headers = {})
         if exchange.head_sent?
           cut(exchange, env)

@@ -12,8 +12,7 @@ module Gyre
     #   use Gyre::HTTP::Static, "public", immutable: true
     class Static
       # @param app [#call] a Rack app
-      # @param roots [String, Files::Root, Array<Files::Root>] the first folder that has the file
-      #   sends it
+      # @param roots [String, Files::Root, Array<Files::Root>] the first that has the file sends it
       # @param options (see Files::Root#initialize)
       # @raise [ArgumentError] a folder does not exist
       # @raise [ExtensionRequired] the C extension is missing

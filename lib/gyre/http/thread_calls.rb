@@ -118,8 +118,7 @@ module Gyre
       # Called in the loop's thread, before {#start} or {#close}.
       def depart(promise) = @posted << Departure.new(promise)
 
-      # Runs the jobs posted so far. Later jobs wait for the next turn, as a thread may post
-      # endlessly.
+      # Runs the present jobs. Later jobs wait for the next turn: a thread may post endlessly.
       def start(scheduler)
         @posted.size.times do
           scheduler.spawn(job = @posted.shift)

@@ -126,7 +126,6 @@ module Gyre
 
         def io = @datagram.to_io
 
-        # Handles the packets that one system call has received.
         def readable
           @active_at = Clock.now
           guarded { take_packets }

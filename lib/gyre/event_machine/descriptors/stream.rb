@@ -35,7 +35,6 @@ module Gyre
 
         def unsent_bytes = over? ? 0 : @transport.unsent_bytes
 
-        # True for the server's side of a connection.
         def server? = false
 
         # Begins TLS. The loop's events continue the handshake.
@@ -46,7 +45,6 @@ module Gyre
           @reactor.emit(self)
         end
 
-        # Passes the peer's certificate to ssl_verify_peer.
         def ssl_verify_peer(pem) = guarded { @connection.__send__(:ssl_verify_peer, pem) }
 
         def readable
@@ -61,7 +59,6 @@ module Gyre
           end
         end
 
-        # Called when there is room.
         def writable
           return unless drained?
 
@@ -75,7 +72,6 @@ module Gyre
           await_room
         end
 
-        # The links to other streams, see Links.
         def links = @links ||= Links.new(self)
 
         def target_unbound
@@ -184,8 +180,7 @@ module Gyre
       # after a line, the next line is still in $stdin. Made by EventMachine.open_keyboard.
       Keyboard = Class.new(Stream) { def read_bytes = 1 }
 
-      # The transport of a Stream over a pipe or terminal. Has the methods of Gyre::Transport that
-      # Stream calls.
+      # A Stream's transport over a pipe or terminal, with the methods that Stream calls.
       class Pipe
         attr_reader :to_io
 

@@ -213,8 +213,7 @@ module Gyre
       end
     end
 
-    # Splits pieces of text at a delimiter. The drop-in also defines it at the top level, like
-    # EventMachine.
+    # Splits pieces of text at a delimiter. The drop-in also defines it at the top level.
     class BufferedTokenizer
       # @param delimiter [String, nil] nil: a line's end
       def initialize(delimiter = nil)

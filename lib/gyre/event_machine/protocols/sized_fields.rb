@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# ObjectProtocol, and SASLauth and SASLauthclient for saslauthd's protocol. Each field follows its
-# length.
+# ObjectProtocol, SASLauth and SASLauthclient (saslauthd). Each field follows its length.
 
 module Gyre
   module EventMachine
@@ -26,8 +25,7 @@ module Gyre
         def pack_field(bytes) = [bytes.bytesize, bytes].pack("#{length_format}a*")
       end
 
-      # Sends and receives objects. Marshal can make objects of any class, so untrusted peers need
-      # another serializer.
+      # Sends and receives objects. Untrusted peers need another serializer than Marshal.
       module ObjectProtocol
         include SizedFields
 

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Calls a Rack app instead of a server, for tests. Acts as a client's pool, connection and exchange,
-# without a socket.
+# Calls a Rack app instead of a server, for tests. Acts as pool, connection and exchange.
 
 require "gyre/http/client/errors"
 require "stringio"

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # Faraday 2 adapter for Gyre's HTTP client: `require "gyre/http/client/faraday"`, then `adapter
-# :gyre`. Keeps one client for each set of TLS, proxy and timeout settings. Leaves redirects to
-# middleware.
+# :gyre`. Keeps one client for each set of settings. Leaves redirects to middleware.
 
 require "faraday"
 require "gyre/http/client"

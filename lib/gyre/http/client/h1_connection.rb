@@ -29,8 +29,7 @@ module Gyre
           end
         end
 
-        # Returns the exchange with the final response's head. Yields status and headers of interim
-        # responses.
+        # Returns the exchange with the final head. Yields status and headers of interim responses.
         def request(method, target, headers, body, until_s, &interim)
           if body.nil? || body.is_a?(String)
             send_request(method, target, headers, body, until_s)
@@ -55,14 +54,12 @@ module Gyre
 
         private
 
-        # Waits for the final response.
         def finish(headers, interim)
           H1Connection.pass_interim(self, transport.peer, interim, 101)
           raise Gyre::ProtocolError, "#{transport.peer} switched protocols unasked" if status == 101 && !headers.key?("upgrade")
         end
 
-        # Waits for a 100 if the request expects it. Returns false if the final response came
-        # instead.
+        # Waits for a 100 if expected. Returns false if the final response came instead.
         def continue?(headers, interim)
           return true unless headers["expect"] && transport.to_io.wait_readable(CONTINUE_TIMEOUT_S)
 
@@ -71,8 +68,7 @@ module Gyre
         end
 
         # Sends chunks if `length` is nil. Raises if the body is longer than `length`: the server
-        # would read the rest as another request. Stops at an early response; the connection is not
-        # used again.
+        # would read the rest as another request. An early response ends it and the connection.
         def stream(body, length)
           left = length ? Integer(length, 10) : 0
           if length && (file = body.file if body.respond_to?(:file))
@@ -89,8 +85,7 @@ module Gyre
           send_piece(nil, !length)
         end
 
-        # Uses sendfile(2). A broken connection counts as sent, as the server may have responded
-        # early.
+        # Uses sendfile(2). Ignores a broken connection: the server may have responded early.
         def send_file(io, offset, length)
           transport.write_file(io, offset, length)
         rescue Errno::EPIPE, Errno::ECONNRESET

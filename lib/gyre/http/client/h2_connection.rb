@@ -14,8 +14,7 @@ module Gyre
       Loop.require_native("Gyre::HTTP::Client")
 
       class H2Connection
-        # Returns the exchange with the final response's head. Yields status and headers of interim
-        # responses.
+        # Returns the exchange with the final head. Yields status and headers of interim responses.
         def request(method, target, headers, body, until_s, &interim)
           whole = body.nil? || body.is_a?(String)
           exchange = open(method, target, headers, whole ? body : true, until_s) || refuse

@@ -19,8 +19,7 @@ module Gyre
         HOST = /\[[0-9a-f:.]+\]|[^\/?#:@\[\]\s]+/i.freeze
         URL = %r{\A(https?)://(?:([^/?#@]*)@)?(#{HOST})(?::(\d{0,5}))?(/[^?#]*)?(\?[^#]*)?(?:#.*)?\z}i.freeze
         ALPN = %w[h2 http/1.1].freeze
-        # Networks that are not on the Internet (RFC 6890), and IPv6 prefixes that embed IPv4
-        # addresses.
+        # Networks not on the Internet (RFC 6890), and IPv6 prefixes that embed IPv4 addresses.
         PRIVATE = %w[0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
                      192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ::/96 ::ffff:0:0:0/96
                      64:ff9b::/96 64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 3fff::/20 5f00::/16 fc00::/7
@@ -46,8 +45,7 @@ module Gyre
             [scheme, match[3].downcase, port, match[2], "#{match[5] || "/"}#{match[6]}"]
           end
 
-          # Shared by clients that have no `tls` option: the system's authorities are read once, and
-          # sessions resume.
+          # Shared by clients without a `tls` option: authorities are read once, sessions resume.
           def tls = Ractor.current[:gyre_http_client_tls] ||= TLS.client(alpn: ALPN)
         end
 
@@ -68,8 +66,7 @@ module Gyre
         def tls? = scheme == "https"
         def limits = @options.limits
 
-        # True if a new connection may be HTTP/2: `http2` allows it, and the last connection was not
-        # HTTP/1.
+        # True if a new connection may be HTTP/2, and the last connection was not HTTP/1.
         def perhaps_shared? = @shared != false && (tls? ? @options.http2 != false : @options.http2)
 
         # Prefix of targets: a proxy gets whole addresses unless it tunnels TLS.

@@ -13,8 +13,7 @@ module Gyre
         class << self
           def include?(domain) = suffix(domain) == domain
 
-          # Returns the registered domain of a host: its suffix and the label before. Returns an IP
-          # address unchanged.
+          # Returns a host's registered domain (suffix and one label). Keeps an IP address as it is.
           def site(host)
             return host if host.match?(/\A[\d.]+\z|:/)
 

@@ -52,7 +52,6 @@ module Gyre
         def idempotent? = IDEMPOTENT.include?(method)
         def repeatable? = body.nil? || body.is_a?(String) || body.again
 
-        # Sets the body.
         def carry(body, json, form, multipart)
           raise ArgumentError, "body, json, form, multipart: a request has one of them" unless [body, json, form, multipart].one?
 
@@ -65,8 +64,8 @@ module Gyre
           @fields = { **fields, "content-length" => size.to_s } if size && !fields.key?("content-length")
         end
 
-        # Returns the request that follows a redirect (RFC 9110, section 15.4). `pool` is the new
-        # origin's.
+        # Returns the request that follows a redirect to the origin of `pool` (RFC 9110, section
+        # 15.4).
         def redirected(status, pool, target)
           get = status == 303 ? method != "HEAD" : [301, 302].include?(status) && method == "POST"
           left = get ? fields.except(*ABOUT_BODY) : fields

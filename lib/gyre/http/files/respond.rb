@@ -10,8 +10,7 @@ module Gyre
   module HTTP
     module Files
       module Respond
-        # Matches one range of bytes. A request with several ranges gets the whole file (RFC 9110,
-        # section 14.2).
+        # One range of bytes. Several ranges get the whole file (RFC 9110, section 14.2).
         RANGE = /\Abytes=[ \t]*(\d{0,18})-(\d{0,18})[ \t]*\z/i.freeze
         CONDITIONS = %w[HTTP_IF_MATCH HTTP_IF_UNMODIFIED_SINCE HTTP_IF_NONE_MATCH HTTP_IF_MODIFIED_SINCE].freeze
 
@@ -41,8 +40,7 @@ module Gyre
         # True for most requests.
         def usual?(env) = env["REQUEST_METHOD"] == "GET" && !env.key?("HTTP_RANGE") && CONDITIONS.none? { |name| env.key?(name) }
 
-        # Returns nil for the whole file. Returns an empty Range if the requested range has none of
-        # the file's bytes.
+        # Returns nil for the whole file. Returns an empty Range if it has no byte of the file.
         def range(env, headers, size)
           match = RANGE.match(env["HTTP_RANGE"].to_s)
           return unless match && env["REQUEST_METHOD"] == "GET" && if_range(env["HTTP_IF_RANGE"], headers)

@@ -22,14 +22,12 @@ module Gyre
         PATH_BYTES_LIMIT = 4096
         # Extensions of precompressed files, in order of preference.
         EXTENSIONS = { "br" => ".br", "zstd" => ".zst", "gzip" => ".gz" }.freeze
-        # Matches file names with digests, as the asset pipelines of Rails, Vite and webpack make
-        # them.
+        # File names with digests, as made by the asset pipelines of Rails, Vite and webpack.
         FINGERPRINTED = /[-.][0-9a-zA-Z_]{8,128}(?:\.digested)?(?:\.[a-z0-9]+){1,2}\z/.freeze
         DIGEST = /[-.](?=[0-9a-zA-Z_]*\d)/.freeze
         # The cache-control of a file that never changes under its name (RFC 8246).
         IMMUTABLE = "public, max-age=31536000, immutable"
-        # Matches most paths: those that have no encoded character, no hidden part and no empty
-        # part.
+        # Most paths: they have no encoded character, no hidden part and no empty part.
         PLAIN = %r{\A(?:/[^/.%\\\x00-\x1f\x7f-\xff][^/%\\\x00-\x1f\x7f-\xff]*)+\z}n.freeze
         BROKEN_ENCODING = /%(?!\h\h)|%2f|%5c|%00/i.freeze
         FORBIDDEN = /[\\\x00-\x1f\x7f]/.freeze
@@ -39,8 +37,7 @@ module Gyre
         # Maximum number of remembered files, and maximum bytes of their contents.
         ENTRIES_LIMIT = 4096
         BYTES_LIMIT = 16 * 1024 * 1024
-        # The uncompressed variant, the variants by coding, and the time until which both are
-        # remembered.
+        # The uncompressed variant, compressed variants by coding, and the time to forget them.
         Entry = Struct.new(:plain, :coded, :until_s)
         private_constant :ENTRIES_LIMIT, :BYTES_LIMIT, :Entry
 
@@ -210,8 +207,7 @@ module Gyre
           file.close
         end
 
-        # Makes a variant and its headers. The etag has time and size, because rewriting a file
-        # changes one of them.
+        # Makes a variant. Its etag has time and size, because rewriting a file changes them.
         def describe(path, name, file, coding, varies)
           etag = %("#{file.modified_ns.to_s(36)}-#{file.size.to_s(36)}#{"-#{coding}" if coding}")
           modified_s = file.modified_ns / 1_000_000_000
@@ -226,8 +222,7 @@ module Gyre
           Variant.new(path, headers.each_value(&:freeze).freeze, modified_s, file.size, nil)
         end
 
-        # True for a name such as app-1a2b3c4d.js. A digest must have a digit: date-picker.js has
-        # only words.
+        # True for app-1a2b3c4d.js. A digest must have a digit: date-picker.js has only words.
         def fingerprinted?(name)
           match = FINGERPRINTED.match(name)
           !match.nil? && DIGEST.match?(match[0])

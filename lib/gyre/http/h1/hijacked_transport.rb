@@ -95,8 +95,7 @@ module Gyre
 
     # A hijacked connection for which more bytes than the head have arrived. Made by
     # Exchange#hijack. The IO's own buffer holds these bytes for Ruby's reads, IO.select and
-    # IO.copy_stream. This class implements the methods that Ruby refuses while the buffer has
-    # bytes.
+    # IO.copy_stream. This class adds calls that Ruby refuses while the buffer has bytes.
     module H1
       # Code that reads the descriptor without Ruby's IO misses the buffered bytes.
       class HijackedSocket < Socket
