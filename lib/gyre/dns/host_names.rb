@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Installs the resolver in Gyre::HostNames, so that the scheduler and Gyre.connect need no
-# getaddrinfo in a thread. Installed by `require "gyre/dns"`. The system still resolves names that
-# only it can.
+# getaddrinfo in a thread. Installed by `require "gyre/dns"`. Names that only the system can resolve
+# are left to the system.
 
 require "gyre/dns/configuration"
 require "gyre/dns/resolver"

@@ -186,7 +186,8 @@ module Gyre
       end
     end
 
-    # Makes a new class for an unknown type: resolv would keep it, and clients choose types.
+    # Makes the class of an unknown type itself: resolv would keep each class, and clients choose
+    # the types.
     #
     # @return [Class] of Resolv::DNS::Resource; a new Generic one if resolv does not know the type
     # @api private

@@ -181,7 +181,8 @@ module Gyre
       end
 
       # Returns the questions to ask, and promises for the questions that other callers are asking.
-      # A caller that blocks its loop waits for none, as the loop's fibers could not answer.
+      # A caller that blocks its loop waits for no promise, as the loop's fibers could not resolve
+      # it.
       def take(questions, found)
         mine, others = [], {}
         @pid, @flights = Process.pid, {} if @pid != Process.pid # a forked child gets no answers of its parent's

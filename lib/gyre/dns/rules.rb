@@ -78,7 +78,8 @@ module Gyre
         @found.clear
       end
 
-      # @yieldparam transaction [Transaction] of an unmatched question; no block: REFUSED
+      # @yieldparam transaction [Transaction] of an unmatched question; if there is no block, the
+      #   question is REFUSED
       def otherwise(&block)
         @otherwise = block
         @found.clear

@@ -24,7 +24,8 @@ module Gyre
 
     # A DNS server.
     class Server
-      # Maximum questions of a connection that rules handle at a time. Further ones stay unread.
+      # Maximum questions of a connection that rules handle at a time. Further questions stay
+      # unread.
       STREAM_PLACES = 100
       private_constant :STREAM_PLACES
 

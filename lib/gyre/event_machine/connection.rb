@@ -43,10 +43,10 @@ module Gyre
       # Called at the connection's end; an override may take the reason.
       def unbind; end
 
-      # Called when the connection ends to which this connection's input is proxied.
+      # Called when the target of this connection's proxy has ended.
       def proxy_target_unbound; end
 
-      # Called when all bytes of a proxy with a length have been passed on.
+      # Called when the proxy has passed on the given number of bytes.
       def proxy_completed; end
 
       # `detach` returns the number of the descriptor, which stays open. `error?` returns the class
@@ -69,7 +69,8 @@ module Gyre
 
       def set_sock_opt(level, name, value) = @gyre_descriptor.io.setsockopt(level, name, value)
 
-      # Probes a peer that is silent for `idle` seconds `count` times, each `interval` seconds.
+      # Probes a peer after `idle` seconds of silence, up to `count` times, every `interval`
+      # seconds. nil: the system's value.
       def enable_keepalive(idle = nil, interval = nil, count = nil)
         set_sock_opt(:SOCKET, :KEEPALIVE, 1)
         { KEEPIDLE: idle, KEEPINTVL: interval, KEEPCNT: count }.compact.each { |name, value| set_sock_opt(:TCP, name, value) }
@@ -89,7 +90,8 @@ module Gyre
       # Returns the number of bytes, or -1 if the datagram cannot be sent.
       def send_datagram(data, address, port) = @gyre_descriptor.send_datagram(data.to_s, address, Integer(port))
 
-      # Enable notify_readable, called while the watched IO has input, and notify_writable.
+      # If set to true, notify_readable or notify_writable is called while the watched IO can be
+      # read or written.
       %i[notify_readable= notify_writable=].each { |name| define_method(name) { |mode| @gyre_descriptor.public_send(name, mode) } }
 
       # True if {EventMachine.watch} made the connection.

@@ -5,7 +5,8 @@
 
 module Gyre
   module EventMachine
-    # Callbacks for an operation's success or failure. Success drops errbacks; failure callbacks.
+    # Callbacks for an operation's success or failure. Success drops the errbacks; failure drops the
+    # callbacks.
     module Deferrable
       # Adds the callbacks to `source` if it is a Deferrable. Otherwise returns `source`.
       # @param source [Deferrable, #call, Object] a callable is called first

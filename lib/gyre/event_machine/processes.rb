@@ -123,7 +123,8 @@ module Gyre
         opened(handler, arguments, block) { Descriptors::Child.new(reactor, words) }
       end
 
-      # The last callable gets output and status, the one before it the connection. Returns the pid.
+      # The last callable gets output and status; a callable before it gets the connection. Returns
+      # the pid.
       def system(command, *arguments, &callback)
         callback ||= arguments.pop if arguments.last.is_a?(Proc)
         beginning = arguments.pop if arguments.last.is_a?(Proc)

@@ -61,8 +61,8 @@ module Gyre
     end
 
     class << self
-      # Passes `length` bytes of `from` to `to` in total. Pauses it beyond `bufsize` unsent bytes.
-      # 0: no limit.
+      # Passes `length` bytes of `from` to `to` in total. Pauses `from` while more than `bufsize`
+      # bytes are unsent. 0: no limit.
       def enable_proxy(from, to, bufsize = 0, length = 0) = start_proxy(from.signature, to.signature, bufsize, length)
 
       def disable_proxy(from) = reactor.descriptors[from.signature]&.links&.pass_to(nil)

@@ -11,7 +11,8 @@ module Gyre
       attr_accessor :threadpool_size
       attr_reader :threadpool
 
-      # Runs an operation in a thread. In the reactor calls back with its result or exception.
+      # Runs an operation in a thread. Then `callback` gets the result, or `errback` the exception,
+      # in the reactor's thread.
       def defer(operation = nil, callback = nil, errback = nil, &block)
         spawn_threadpool unless @threadpool
         @threadqueue << [operation || block, callback, errback, reactor]

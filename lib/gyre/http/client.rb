@@ -100,7 +100,7 @@ module Gyre
       end
 
       # Returns the response as soon as its head has arrived. The caller must read or close the
-      # response. A response that is garbage-collected before is cancelled.
+      # response. If the response is garbage-collected first, it is cancelled.
       # @param options [Hash] see {#request}
       # @return [Response]
       # @raise [Error, ArgumentError]

@@ -19,24 +19,29 @@
 # raise IOError or Errno::EPIPE. Any thread may call the methods (see ThreadCalls).
 #
 # --- requests ---
-#   next_request        ends the request and returns the next one's env, or nil: the connection is idle, closed or hijacked, and must not
-#                       be touched; first reads the former body's rest, up to limits.unread_body_bytes_limit; closes beyond; responds
-#                       to a refused head by handler.refused; returns the env: Env.template and what C sets (h1/env.c)
-#   read_body(max)      a new BINARY String of 1 to max bytes, nil at the end; parks until there is one; the first call sends an awaited
-#                       100; raises RequestError (400, 408, 413, 431) or RequestCut, repeatedly
+#   next_request        ends the request and returns the env of the next request (Env.template,
+#                       filled in by env.c); nil: the connection is idle, closed or hijacked and must
+#                       not be touched. First reads the rest of the former body, up to
+#                       limits.unread_body_bytes_limit; closes the connection if there is more.
+#                       Responds to a refused head by handler.refused
+#   read_body(max)      returns a new BINARY String of 1 to max bytes; nil at the end. Parks until
+#                       there are bytes. The first call sends an awaited 100. Raises RequestError
+#                       (400, 408, 413, 431) or RequestCut, also in later calls
 #   interrupt_reader(fiber, exception)   for ThreadCalls: raises in a fiber that waits in read_body
 #   trailers            Hash with lower-case names; empty before the body's end
 #   hijack              the socket, which leaves the server; a HijackedSocket if more bytes have come; before any head, or after
 #                       write_head(…, :raw or :close); raises IOError if closed or hijacked
-#   client_gone         Promise of true: the client left first, or false: the request ended first; nil after its end
+#   client_gone         Promise: true if the client leaves first, false if the request ends first;
+#                       nil after the request's end
 #
 # Responses: after a network error, or limits.write_timeout_s without progress (WriteTimeout), the
 # connection is closed and the error is raised. Header values are Strings or Arrays of Strings. An
 # invalid value raises ArgumentError before any byte is sent. Keys with "rack." are omitted. The
 # app's content-length, transfer-encoding and connection are omitted unless the framing is :raw. A
 # missing date is added. The last head on a connection has "connection: close".
-#   write_response(status, headers, body)   head and Array of Strings at once; true: the kernel has all, or it was hijacked; false: nothing
-#                       was sent, and Response does it
+#   write_response(status, headers, body)   sends head and Array of Strings at once. true: the
+#                       kernel has all bytes, or the exchange was hijacked; false: nothing was sent,
+#                       and Response must send the response
 #   write_head(status, headers, framing)    returns the used framing: Integer (content-length), :chunked, :close (ends with the
 #                       connection), :raw (nothing added but a date) or nil (no body)
 #   write_body(string)  framed; returns its bytes
@@ -47,7 +52,7 @@
 #
 # --- the end ---
 #   close, reset        at once; close lets written bytes arrive, reset shows a truncation
-#   leave_place         the rest is open-ended: needs no place and has no time limit
+#   leave_place         the rest of the response needs no place and has no time limit
 #   hold_file           counts a file until the request's end; false beyond limits.files_limit
 #
 # --- queries --- head_sent? closed? (or hijacked) hijacked? expects_continue? head_only?
@@ -70,7 +75,8 @@ module Gyre
       # may wait for the response.
       def gone? = client_gone&.value == true
 
-      # Waits until the client has gone (true) or the request has ended (false). May time out.
+      # Waits until the client has gone (true) or the request has ended (false). Raises
+      # TimeoutError.
       def wait(timeout: nil) = client_gone&.wait(timeout: timeout) || false
     end
   end

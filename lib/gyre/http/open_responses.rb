@@ -22,8 +22,8 @@ module Gyre
       # Runs the block of an endless response. Raises Gyre::Stop in the block when the server stops.
       def endless(&block) = enter(@endless, true, &block)
 
-      # Runs the block of a streaming body. Raises Gyre::Stop in it when the server stops and it is
-      # idle.
+      # Runs the block of a streaming body. Raises Gyre::Stop in the block when the server stops and
+      # the body is idle.
       def streaming(response, &block) = enter(@streaming, Entry.new(response, nil), &block)
 
       def hijacked(socket)

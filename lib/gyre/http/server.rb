@@ -9,7 +9,7 @@
 #       handler    call(exchange): run in a pooled fiber for each complete or refused head; raises only SystemExit and SignalException.
 #                  error(message): for the log. hijacked(socket). refused(exchange, env, status, reason): responds
 #       template   Env.template, frozen
-#       contexts   a Gyre::TLS::Context or nil per socket; `contexts=` replaces them for new connections
+#       contexts   for each socket a Gyre::TLS::Context or nil; `contexts=` sets those of new connections
 #   Before start:
 #       expect_proxies(versions, ranges)   per socket 1, 2, 3 (either) or 0 (no PROXY header); allowed peers (family, bits, 16 bytes of
 #                                          address each; none: all)
@@ -18,19 +18,22 @@
 #         cancel_when_client_gone: a client's reset raises Gyre::Stop in its request;
 #         extended_connect: announces RFC 8441 to HTTP/2 clients;
 #         exempt: nil or call(path) → Boolean, which never waits: whether a GET or HEAD needs no place
-#   NativeAcceptor.map_shares, .place=     before forks, in each fork: processes yield to one with far fewer connections
+#   NativeAcceptor.map_shares (before forks), .place= (in each fork): a process yields to a process
+#                    that has far fewer connections
 #   start            accepts on the calling thread's loop
 #   stop             accepts the kernel's queue, then stops; the sockets may be closed
-#   drain            stop; idle connections close, new ones have 0.25 s for a first byte, responses close theirs, WebSockets get 1001 (a
+#   drain            stops. Idle connections close, new connections have 0.25 s for a first byte,
+#                    other connections close after their response, and WebSockets get 1001 (a
 #                    thousand a second)
-#   interrupt(exception)   raises in each fiber of a handler or WebSocket; returns their number
-#   close            stop, and all connections close at once
+#   interrupt(exception)   raises in each fiber of a handler or WebSocket; returns the fibers' number
+#   close            stops, and closes all connections immediately
 #   full?            the queue for places is full
 #   used             Hash of the use of each budget: heads: input: output: files: places:
 #   stats            Hash of counts: connections: idle: running: accepted: requests: …
 #   measurements     Hash for /metrics: responses, durations, waits, lag, received_bytes, sent_bytes
 #   oldest(limit)    Array of [env, seconds] of the longest running requests
-#   Beyond limits.connections_limit a connection gets 503 without a handler. After EMFILE on accept it pauses for a second.
+#   Beyond limits.connections_limit a connection gets 503, and no handler runs. After EMFILE the
+#   acceptor accepts no connection for a second.
 
 require "forwardable"
 require "gyre/clock"

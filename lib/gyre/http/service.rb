@@ -27,8 +27,8 @@ module Gyre
 
       attr_writer :watched
 
-      # `access_log` gets (env, status, body bytes, seconds) after each request. Status nil:
-      # hijacked.
+      # `access_log` gets (env, status, body bytes, seconds) after each request. The status is nil
+      # after a full hijack.
       def initialize(app, log:, access_log: nil, open_responses: OpenResponses.new)
         @app = app
         @open_responses = open_responses

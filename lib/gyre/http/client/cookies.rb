@@ -46,7 +46,8 @@ module Gyre
 
         def path_of(target) = target[/\A[^?]*/]
 
-        # Removes the site's oldest cookie beyond SITE_LIMIT, the largest site's beyond COUNT_LIMIT.
+        # Removes the site's oldest cookie beyond SITE_LIMIT, and the largest site's oldest cookie
+        # beyond COUNT_LIMIT.
         def put(cookies, cookie)
           key = [cookie.domain, cookie.path, cookie.name]
           cookies.delete(key)

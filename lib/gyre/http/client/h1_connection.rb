@@ -68,7 +68,8 @@ module Gyre
         end
 
         # Sends chunks if `length` is nil. Raises if the body is longer than `length`: the server
-        # would read the rest as another request. An early response ends it and the connection.
+        # would read the rest as another request. Stops at an early response; the connection is not
+        # used again.
         def stream(body, length)
           left = length ? Integer(length, 10) : 0
           if length && (file = body.file if body.respond_to?(:file))

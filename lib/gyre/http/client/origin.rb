@@ -45,7 +45,8 @@ module Gyre
             [scheme, match[3].downcase, port, match[2], "#{match[5] || "/"}#{match[6]}"]
           end
 
-          # Shared by clients without a `tls` option: authorities are read once, sessions resume.
+          # Shared by clients that have no `tls` option: the system's authorities are read once, and
+          # sessions resume.
           def tls = Ractor.current[:gyre_http_client_tls] ||= TLS.client(alpn: ALPN)
         end
 

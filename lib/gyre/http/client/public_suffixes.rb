@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # Public suffixes for Cookies: domains below which anyone can register names, such as com and co.uk.
-# Read from Debian's package publicsuffix. If it is missing, top-level domains are the suffixes.
+# Read from Debian's package publicsuffix. If the package is missing, only top-level domains are
+# suffixes.
 
 module Gyre
   module HTTP

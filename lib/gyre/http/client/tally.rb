@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # Counts the requests of all clients of this process, for /metrics and /status
-# (Gyre::Web::Snapshot). The first snapshot starts the counting; before, it costs nothing.
+# (Gyre::Web::Snapshot). The first snapshot starts the counting. Before the first snapshot a request
+# costs nothing.
 
 module Gyre
   module HTTP

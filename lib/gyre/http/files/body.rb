@@ -10,8 +10,8 @@ module Gyre
     module Files
       # Gyre calls #each_piece; other servers call #each.
       class Body
-        # Bytes that are read into memory before they are sent. The kernel drops pages of a small
-        # piece more rarely before the sending.
+        # Bytes that are read into memory before they are sent. The kernel may drop a piece's pages
+        # before they are sent; this is rarer for small pieces.
         PIECE_BYTES = 512 * 1024
 
         attr_reader :bytesize

@@ -40,7 +40,8 @@ module Gyre
         # True for most requests.
         def usual?(env) = env["REQUEST_METHOD"] == "GET" && !env.key?("HTTP_RANGE") && CONDITIONS.none? { |name| env.key?(name) }
 
-        # Returns nil for the whole file. Returns an empty Range if it has no byte of the file.
+        # Returns nil for the whole file. Returns an empty Range if the range has no byte of the
+        # file.
         def range(env, headers, size)
           match = RANGE.match(env["HTTP_RANGE"].to_s)
           return unless match && env["REQUEST_METHOD"] == "GET" && if_range(env["HTTP_IF_RANGE"], headers)

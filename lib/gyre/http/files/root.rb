@@ -207,7 +207,7 @@ module Gyre
           file.close
         end
 
-        # Makes a variant. Its etag has time and size, because rewriting a file changes them.
+        # Makes a variant. Its etag has time and size, because rewriting a file changes one of them.
         def describe(path, name, file, coding, varies)
           etag = %("#{file.modified_ns.to_s(36)}-#{file.size.to_s(36)}#{"-#{coding}" if coding}")
           modified_s = file.modified_ns / 1_000_000_000

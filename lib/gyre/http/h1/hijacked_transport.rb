@@ -71,7 +71,7 @@ module Gyre
 
         private
 
-        # Returns nil if this side has shut down reading: TLS then reports a truncation.
+        # Returns nil after this side has shut down reading, which TLS reports as a truncation.
         def up_to_end
           yield
         rescue TLS::Truncated
