@@ -20,8 +20,8 @@
 #
 # --- requests ---
 #   next_request        ends the request and returns the env of the next request (Env.template,
-#                       filled in by env.c); nil: the connection is idle, closed or hijacked and must
-#                       not be touched. First reads the rest of the former body, up to
+#                       filled in by env.c); nil: the connection is idle, closed or hijacked and
+#                       must not be touched. First reads the rest of the former body, up to
 #                       limits.unread_body_bytes_limit; closes the connection if there is more.
 #                       Responds to a refused head by handler.refused
 #   read_body(max)      returns a new BINARY String of 1 to max bytes; nil at the end. Parks until

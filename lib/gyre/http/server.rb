@@ -9,7 +9,7 @@
 #       handler    call(exchange): run in a pooled fiber for each complete or refused head; raises only SystemExit and SignalException.
 #                  error(message): for the log. hijacked(socket). refused(exchange, env, status, reason): responds
 #       template   Env.template, frozen
-#       contexts   for each socket a Gyre::TLS::Context or nil; `contexts=` sets those of new connections
+#       contexts   a Gyre::TLS::Context or nil for each socket; `contexts=`: for new connections
 #   Before start:
 #       expect_proxies(versions, ranges)   per socket 1, 2, 3 (either) or 0 (no PROXY header); allowed peers (family, bits, 16 bytes of
 #                                          address each; none: all)
@@ -25,7 +25,7 @@
 #   drain            stops. Idle connections close, new connections have 0.25 s for a first byte,
 #                    other connections close after their response, and WebSockets get 1001 (a
 #                    thousand a second)
-#   interrupt(exception)   raises in each fiber of a handler or WebSocket; returns the fibers' number
+#   interrupt(exception)   raises in each fiber of a handler or WebSocket; returns their number
 #   close            stops, and closes all connections immediately
 #   full?            the queue for places is full
 #   used             Hash of the use of each budget: heads: input: output: files: places:
