@@ -204,7 +204,8 @@ module Gyre
         end
 
         def too_large(most)
-          raise(@failure = TooLargeError.new("the body has more than #{most} bytes: stream it, or raise body_bytes_limit", request_method, url, :body))
+          reason = "the body has more than #{most} bytes: stream it, or raise body_bytes_limit"
+          raise(@failure = TooLargeError.new(reason, request_method, url, :body))
         end
 
         def leave
