@@ -121,6 +121,7 @@ module Gyre
     # @api private
     def binding? = !@passed && (!@over || @lasting)
 
+    # True if the block has ended.
     # @api private
     def over? = @over
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Gyre::EventMachine provides the functions of the gem eventmachine on Gyre's loop. The drop-in
-# (event_machine/features) adds the gem's name. Reactor runs callbacks; descriptors/ send and
-# receive.
+# (event_machine/features) adds the gem's name. Reactor runs callbacks. The classes in descriptors/
+# send and receive.
 require "gyre"
 require "gyre/net"
 

@@ -11,7 +11,7 @@ module Gyre
   class Inspection
     # Maximum holders of a semaphore that a message names.
     HOLDERS_NAMED = 3
-    # Maximum waiting fibers that are asked for the mutexes that they own.
+    # If more fibers wait, none is asked for the mutexes that it owns.
     ASKED_LIMIT = 10_000
     private_constant :HOLDERS_NAMED, :ASKED_LIMIT
 
@@ -34,7 +34,7 @@ module Gyre
     end
 
     # Asks every fiber for the awaited mutexes that it owns, as Ruby tells only the owner. Finds no
-    # owners in another thread than the scheduler's.
+    # owners if called outside of the scheduler's thread.
     # @return [Hash{Thread::Mutex => Fiber}]
     def owners
       @owners ||= {}.compare_by_identity.tap do |owners|

@@ -170,8 +170,8 @@ module Gyre
       @forker = forker if @drives
     end
 
-    # In a forked child goes on in Gyre.run's caller: the forking fiber is Ruby's root fiber, whose
-    # end would end the program.
+    # In a forked child enters Gyre.run's caller. There the forking fiber is Ruby's root fiber, and
+    # its end would end the program.
     # @param task [Task] whose block is over
     def forker_ended(task)
       @fiber.transfer if task.equal?(@forker)

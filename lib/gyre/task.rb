@@ -481,7 +481,7 @@ module Gyre
     # @param deadline [Deadline]
     def stop_late(deadline) = stop_family(Stop.new("the task was stopped by its #{deadline}", deadline), on_loop: true)
 
-    # Finishes the task if it has no children. Stops them if all are transient.
+    # Finishes the task if it has no children. Stops the children if all are transient.
     # @return [Task, nil] the parent, if finished
     def end_children
       return if @outcome.equal?(RUNNING)

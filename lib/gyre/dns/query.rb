@@ -84,9 +84,8 @@ module Gyre
         true
       end
 
-      # Returns :answer; :failure for a code in FAILURES; :truncated; or nil if the packet is no
-      # reply to the query. A name in another case counts as :truncated, as only TCP proves the
-      # sender.
+      # Returns :answer; :failure for a code in FAILURES; :truncated; or nil if the packet does not
+      # answer the query. A name in another case is :truncated, as only TCP proves the sender.
       def verdict(packet)
         return if packet.bytesize < HEADER_BYTES || !packet.start_with?(id) ||
                   (packet.getbyte(2) & 0xf8) != (0x80 | (@bytes.getbyte(2) & 0x78))

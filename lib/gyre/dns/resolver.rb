@@ -132,8 +132,8 @@ module Gyre
                                            rotate: @configuration.rotate?, **options)
       end
 
-      # Tries the candidates until one has records. If there are none, raises the first failure of a
-      # server: the failed candidate may have records. Raises immediately if no server answers.
+      # Tries the candidates until one has records. If none has, raises the first failure of a
+      # server, as its candidate may have records. Raises immediately if no server answers.
       def search(name, *types)
         failure = nil
         configuration.candidates(name).each do |candidate|

@@ -67,7 +67,7 @@ module Gyre
       # @param pattern [String, Regexp, #call] a name; a callable gets name and resource class
       # @param types [Array<Class>] resource classes; none: all
       # @yieldparam transaction [Transaction]
-      # @yieldparam match [MatchData] of a Regexp; if the name matches only in lower case, of that
+      # @yieldparam match [MatchData] of a Regexp; of the lower-case name if only that matches
       def match(pattern, *types, &block)
         numbers = types.flatten.compact.map { |type| DNS.type_number(type) }
         key = case pattern
@@ -115,7 +115,7 @@ module Gyre
 
       # Called by the extension.
       # @param transaction [Transaction]
-      # @param again [Boolean] true: forwarding has failed; calls only the `otherwise` block
+      # @param again [Boolean] true: the forwarder got no answer; calls only `otherwise`'s block
       # @return [String, nil] a response; nil if the transaction has it
       # @api private
       def call(transaction, again = false)

@@ -50,8 +50,8 @@ module Gyre
       def proxy_completed; end
 
       # `detach` returns the number of the descriptor, which stays open. `error?` returns the class
-      # of the socket's error. Names are packed sockaddr Strings. `pause` and `resume` return
-      # whether the state has changed.
+      # of the socket's error, or false. Names are packed sockaddr Strings. `pause` and `resume`
+      # return whether the state has changed.
       { detach: :detach, error?: :error?, get_peername: :peername, get_sockname: :sockname, get_outbound_data_size: :unsent_bytes,
         get_idle_time: :idle_s, pause: :pause, resume: :resume, paused?: :paused?, notify_readable?: :notify_readable?,
         notify_writable?: :notify_writable?, get_pid: :pid, get_status: :status }.each do |name, descriptors|

@@ -114,7 +114,7 @@ module Gyre
         @callbacks = Hash.new { |callbacks, state| callbacks[state] = [] }
       end
 
-      # Calls back when the state is entered, or immediately if it is the present state. A
+      # Calls back when the state is entered, or immediately if it is the present state. Entering a
       # completing state drops the callbacks of all completing states.
       # @param state [Symbol] a state; `:completed` is each of {#completion_states}
       # @return [self]

@@ -34,7 +34,7 @@ module Gyre
       def full? = @connection.respond_to?(:get_outbound_data_size) && @connection.get_outbound_data_size > FileStreamer::BackpressureLevel
     end
 
-    # Sends a file in the same way.
+    # Sends a file as IOStreamer sends an IO's content.
     class FileStreamer < IOStreamer
       # Unsent bytes beyond which sending waits.
       BackpressureLevel = 50_000

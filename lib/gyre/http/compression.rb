@@ -83,8 +83,8 @@ module Gyre
         fields["vary"] = former.empty? ? "accept-encoding" : "#{former}, accept-encoding"
       end
 
-      # Weakens the etag, as other bytes have the same content (RFC 9110, section 8.8.1). Removes
-      # accept-ranges, as a weak validator allows no ranges.
+      # Weakens the etag, as the bytes change and only the content stays (RFC 9110, section 8.8.1).
+      # Removes accept-ranges, as a weak validator allows no ranges.
       def encoded(fields, coding)
         fields["content-encoding"] = coding
         fields.delete("content-length")

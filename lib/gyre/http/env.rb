@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Makes the template of Rack environments for each acceptor, called by Server. ext/gyre/http/env.c
-# copies the template and fills it in.
+# Makes the template of Rack environments, and parts that only some requests need. Server makes a
+# template for each acceptor; ext/gyre/http/env.c copies it and fills it in.
 
 require "gyre/http/input"
 require "socket"

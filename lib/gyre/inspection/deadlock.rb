@@ -94,7 +94,7 @@ module Gyre
         end
       end
 
-      # Deletes each node whose prerequisites can go on. The remaining nodes wait for a circle.
+      # Deletes each node that can go on. The remaining nodes are in a circle or wait for one.
       def drop_nodes_that_can_go_on
         followers = {}.compare_by_identity
         @prerequisites.each { |node, firsts| firsts.each { |first| (followers[first] ||= []) << node } }

@@ -7,9 +7,9 @@ require "rbconfig"
 
 module Gyre
   class Inspection
-    # `fiber`: waits. `entered`: the fiber that has resumed `fiber`, or `fiber` itself. `state`:
-    # :waiting or :ready. `blocker`: the awaited object ({Scheduler#block}), nil for a yield.
-    # `events`: sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY. `left_s`: seconds until the
+    # `fiber`: the waiting fiber. `entered`: the fiber that has resumed `fiber`, or `fiber` itself.
+    # `state`: :waiting or :ready. `blocker`: the awaited object ({Scheduler#block}), nil for a
+    # yield. `events`: sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY. `left_s`: seconds until the
     # timeout.
     Wait = Struct.new(:fiber, :entered, :state, :blocker, :fd, :events, :left_s) do
       # @param holding [String, nil] the awaited object's holder ({Inspection#describe})

@@ -2,7 +2,7 @@
 
 # Gyre::Watchdog: reports code that blocks the loop. Its thread reads the loop's pulse and prints
 # the loop thread's backtrace if the pulse does not change. Started by Gyre.run on request or if
-# GYRE_WATCHDOG_MS is set. Hold decides from the readings, CPUTime measures.
+# GYRE_WATCHDOG_MS is set. Hold judges the readings; CPUTime reads the loop thread's CPU time.
 
 require "gyre/scheduler"
 require "rbconfig"

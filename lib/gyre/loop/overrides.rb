@@ -12,7 +12,7 @@ module Gyre
       class WayBack < Module
       end
 
-      # Extends the object by the module `engine`. `base`: the class whose subclasses override.
+      # Extends the object with the module `engine`. `base`: the class whose subclasses override.
       def self.install(object, engine, base)
         object.extend(engine)
         subclasses = object.class.ancestors.take_while { |ancestor| !ancestor.equal?(base) }
@@ -30,7 +30,7 @@ module Gyre
         subclass.ancestors.grep(WayBack).first || WayBack.new.tap { |way| subclass.include(way) }
       end
 
-      # Defines the method by a text, as Ractors call no methods defined by blocks.
+      # Defines the method from a text, as Ractors call no methods defined by blocks.
       def self.forward(owner, name, code)
         return if owner.method_defined?(name, false)
 

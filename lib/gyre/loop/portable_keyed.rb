@@ -270,7 +270,7 @@ module Gyre
 
       def nothing? = @events.empty? && !@stopped && !@signalled && @failures.empty?
 
-      # If an event came already, unblocks before the block, which then returns at once.
+      # If an event has come, unblocks the fiber first, so that its block returns at once.
       def park
         fiber = Fiber.current
         @waiters += [fiber]

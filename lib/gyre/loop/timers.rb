@@ -40,7 +40,7 @@ module Gyre
         @timers = []
       end
 
-      # Calls `target` once the time has passed, or twice after an interrupt.
+      # Calls `target` when the time has passed, and perhaps again after an interrupt.
       def after(seconds, target)
         timer = Timer.new(@timers, Timers.now + seconds, target)
         insert(timer)

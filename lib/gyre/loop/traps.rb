@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A process has one handler for each signal; shares it among Gyre's listeners. Called by
+# Shares a signal's handler, of which a process has only one, among Gyre's listeners. Called by
 # Loop#watch_signal, Gyre.signals and Gyre::Signals.handle. Restores the program's handler after the
 # last listener. Takes no lock in a trap.
 

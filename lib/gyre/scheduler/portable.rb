@@ -297,7 +297,7 @@ module Gyre
       end
 
       # True if a method whose name has this suffix called the hook, perhaps through a subclass's
-      # overrides. Finds `_nonblock` methods, which must not wait.
+      # overrides. A `_nonblock` method must not wait, `sysread` must.
       def called_by?(suffix)
         caller_locations(2, 8).find { |place| !%w[io_read io_write bind_call].include?(place.base_label) }&.label.to_s.end_with?(suffix)
       end
@@ -309,7 +309,7 @@ module Gyre
         io_wait(io, events, nil) unless ready
       end
 
-      # Writes at most PIPE_BYTES to a ready descriptor in blocking mode, as more could wait.
+      # Writes at most PIPE_BYTES to a ready pipe or socket in blocking mode, as more could wait.
       def write_once(io, buffer, offset, waits)
         bounded = waits && buffer.size - offset > PIPE_BYTES && !io.stat.file?
         part = bounded ? buffer.slice(offset, PIPE_BYTES) : buffer

@@ -21,7 +21,7 @@ module Gyre
         def reopen(path, *arguments, **options) = WaitingPath.waits?(path) ? Offload.call(abandon: :seen) { super } : super
       end
 
-      # Prepended to IO's singleton class. Defined by a text, as Ractors call no methods made of
+      # Prepended to IO's singleton class. Defined from a text, as Ractors call no methods made of
       # blocks.
       module Names
         %i[sysopen read binread readlines write binwrite].each do |name|
@@ -91,7 +91,7 @@ module Gyre
       private
 
       # If the wait is cancelled, releases a lock that the thread has just taken. No earlier lock is
-      # lost by that, as flock(2) drops it before it waits.
+      # lost, as flock(2) has dropped it before waiting.
       def lock_in_thread(operation)
         locked = false
         result = Offload.call(abandon: :seen) { flock(operation) }

@@ -2,8 +2,8 @@
 
 # Gyre.select: waits for the first of several events and handles only this event. Tries its cases in
 # random order, so that none starves. If no case is possible, all cases register where they wait,
-# and the first that becomes possible takes the selection's offer. Holds the locks of all channels
-# from the first try to the last registration, or a message could slip through.
+# and the first that becomes possible takes the selection's offer. Locks all channels, in the order
+# of their ids, while it tries the cases and registers them, or a message could slip through.
 
 require "gyre/errors"
 require "gyre/sync/spin_lock"
@@ -48,7 +48,7 @@ module Gyre
     # @yield after it is sent
     def send(channel, message, &block) = add(Send.new(channel, message, block))
 
-    # Waits for a time.
+    # Waits until a time has passed.
     # @param seconds [Numeric]
     def timer(seconds, &block) = add(Timer.new(seconds, block))
 
@@ -64,7 +64,7 @@ module Gyre
 
     # Waits for the end of a task.
     # @param task [Task]
-    # @yieldparam task [Task]
+    # @yieldparam task [Task] its `wait` gives value or exception
     def finished(task, &block) = add(Finish.new(task, block))
 
     # Waits for a signal.

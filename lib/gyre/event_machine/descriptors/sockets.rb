@@ -90,7 +90,7 @@ module Gyre
 
         private
 
-        # Pauses after an error, such as too many open descriptors.
+        # Pauses after an error such as too many open descriptors, not if a client has gone.
         def accept
           socket = @io.accept_nonblock(exception: false)
           return if socket == :wait_readable

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# LineText2 cuts lines by a delimiter and text by size. Other protocols include it; the smallest are
-# in this file, and BufferedTokenizer, too. LineText2 makes its state (@lt2_*) at the first byte and
-# needs no initialize.
+# LineText2 cuts lines by a delimiter and text by size. Other protocols include it. The smallest of
+# them and BufferedTokenizer are in this file. LineText2 makes its state (@lt2_*) at the first byte
+# and needs no initialize.
 
 module Gyre
   module EventMachine

@@ -25,7 +25,7 @@ module Gyre
         def pack_field(bytes) = [bytes.bytesize, bytes].pack("#{length_format}a*")
       end
 
-      # Sends and receives objects. Untrusted peers need another serializer than Marshal.
+      # Exchanges objects. For untrusted peers replace Marshal, which makes objects of any class.
       module ObjectProtocol
         include SizedFields
 

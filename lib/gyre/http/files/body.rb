@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A body from an open file: the whole file, or a range. Made by Files::Respond and Response, sent
-# with Exchange#write_file. Bytes that are not in memory are read in a thread.
+# A body from an open file: the whole file, or a range. Made by Files::Respond, Sendfile and
+# Response, sent with Exchange#write_file. Bytes that are not in memory are read in a thread.
 
 require "gyre/offload"
 

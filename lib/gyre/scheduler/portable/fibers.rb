@@ -293,7 +293,7 @@ module Gyre
         def forked? = Thread.current.thread_variable_get(:gyre_forked)
 
         def collect
-          return if GC.disable
+          return if GC.disable # the program has disabled it
 
           GC.enable
           GC.start

@@ -90,8 +90,8 @@ module Gyre
           @loop.wake
         end
 
-        # If the fiber does not wait for the blocker (it was stopped, is late or has not parked
-        # yet), keeps the unblock and also wakes another waiter, which checks again.
+        # Ends the fiber's wait. If the unblock ends no wait (the fiber was stopped, is late or has
+        # not parked yet), keeps the unblock and also wakes another waiter, which checks again.
         def unblocked(fiber, blocker)
           strand = Strand.of(fiber)
           waiter = strand.block_of(fiber)
