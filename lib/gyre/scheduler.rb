@@ -33,7 +33,7 @@ module Gyre
       Fiber.set_scheduler(nil) if Fiber.scheduler # Ruby 3.1 keeps it after an exception
     end
 
-    # @return [Array<String>] the best first, such as ["epoll", "io_uring", "select"]
+    # @return [Array<String>] this machine's backends, the best first, such as ["epoll", "select"]
     def self.availables = Loop.availables
 
     # Reports an exception that ended a fiber. May be overridden.

@@ -41,7 +41,7 @@ module Gyre
     NO_CHILDREN = {}.freeze
     private_constant :RUNNING, :STOPPED, :NO_CHILDREN
 
-    # @return [Task]
+    # @return [Task] the calling task
     # @raise [RuntimeError] outside of tasks
     def self.current
       current? or raise "no task here: wrap the code in Gyre.run { }"
@@ -306,7 +306,7 @@ module Gyre
       self
     end
 
-    # @return [Array<String>, nil] nil after its end
+    # @return [Array<String>, nil] of the block; nil after the block's end
     def backtrace(*arguments) = @fiber&.backtrace(*arguments)
 
     # Prints the task and all tasks below it: name, annotation, wait, age, place.

@@ -24,8 +24,8 @@ module Gyre
       REDIRECTS = [301, 302, 303, 307, 308].freeze
       SKIMMED_BYTES = 65_536
       LATER = [429, 503].freeze
-      # Factor of retries_limit for unprocessed requests, which cost the server nothing. A burst on a
-      # new HTTP/2 connection may exceed limits that the client does not know yet.
+      # Factor of retries_limit for unprocessed requests, which cost the server nothing. A burst on
+      # a new HTTP/2 connection may exceed limits that the client does not know yet.
       REFUSALS = 5
       Options = Struct.new(:limits, :tls, :http2, :proxy, :socket, :private_addresses)
       private_constant :REDIRECTS, :SKIMMED_BYTES, :LATER, :REFUSALS, :Options

@@ -26,8 +26,8 @@ module Gyre
         @finished = @writing = false
       end
 
-      # Sends the response. Raises ArgumentError or TypeError before any byte is sent. Raises
-      # LengthError if the body does not match its content-length.
+      # Sends the response. Raises ArgumentError before any byte is sent, TypeError for a part that
+      # is not a String, and LengthError if the body does not match its content-length.
       def deliver
         raise ArgumentError, "status #{@status} cannot be a final response" unless @status.between?(200, 999) || @status == 101
 

@@ -17,7 +17,7 @@ module Gyre
         scheduler.yield
       end
 
-      if Fiber.method_defined?(:kill)
+      if Fiber.method_defined?(:kill) # since Ruby 3.3
         def kill
           scheduler = Fiber.scheduler
           return super unless scheduler.is_a?(Scheduler) && scheduler.waiting_in(self)

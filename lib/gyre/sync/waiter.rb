@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The wait of a fiber under any Fiber::Scheduler, or of a thread. Made by Gyre::Waiters, Condition
-# and Semaphore; any thread may wake it, even before it parks.
+# The wait of a fiber under any Fiber::Scheduler, or of a thread. Made by Gyre::Waiters, Condition,
+# Semaphore, Selection and Task. Any thread may wake it, even before it parks.
 
 require "gyre/clock"
 

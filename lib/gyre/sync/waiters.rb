@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Waiters in order, for Gyre's queues and Promise. Passes a wake-up to the next waiter if the woken
-# waiter was stopped or is late. Defers the thread's exceptions (Thread#raise, Timeout) between
-# removing a waiter and waking it.
+# Waiters in order, for Gyre's queues, Promise and Transport. Passes a wake-up to the next waiter if
+# the woken waiter was stopped or is late. Defers the thread's exceptions (Thread#raise, Timeout)
+# between removing a waiter and waking it.
 #
 # Threads use the list without a lock. The Hash compares by identity, so each of its operations runs
 # in C under the GVL, and a waiter is removed only once.
