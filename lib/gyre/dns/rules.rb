@@ -115,7 +115,7 @@ module Gyre
 
       # Called by the extension.
       # @param transaction [Transaction]
-      # @param again [Boolean] true: the forwarder got no answer; calls only `otherwise`'s block
+      # @param again [Boolean] true: a forwarder got no whole answer; calls `otherwise`'s block only
       # @return [String, nil] a response; nil if the transaction has it
       # @api private
       def call(transaction, again = false)
