@@ -40,8 +40,8 @@ module Gyre
       # Returns a frame, which is compressed once for all sockets with the same window bits.
       def frame(window_bits = 0) = (@frames ||= {})[window_bits] ||= WebSocket.frame(@data, window_bits)
 
-      # Returns the text for event streams. `ahead`: numbers that a client has seen and this process
-      # has not.
+      # Returns the text for event streams. `ahead`: by publisher, the last message number that a
+      # client has seen, if this process has not (History).
       def event(ahead = nil)
         (@events ||= {})[ahead] ||= event_at(ahead ? @seen&.with(ahead) : @seen).freeze
       end

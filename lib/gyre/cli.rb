@@ -19,7 +19,7 @@ module Gyre
 
     # A subcommand, its file and its class.
     Entry = Struct.new(:name, :summary, :path, :constant) do
-      # Returns a Command class, or a module whose `start` runs further subcommands.
+      # Returns a Command class, or a module whose `start` reads the arguments itself.
       def load
         require path
         constant.split("::").reduce(CLI) { |scope, name| scope.const_get(name, false) }

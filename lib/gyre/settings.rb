@@ -104,7 +104,8 @@ module Gyre
 
     def fetch(name) = self[name] || raise(ArgumentError, "unknown #{@what}; #{hint(name.to_s)}")
 
-    # Returns checked values by name, without nil. Raises Invalid, or adds to `faults` if given.
+    # Returns checked values by name; ignores nil, except for timeouts. Raises Invalid, or adds to
+    # `faults` if given; an invalid value is then nil.
     def read(given, faults = nil)
       raise ArgumentError, "must be keys with values" unless given.is_a?(Hash)
       return read(given, faults = Faults.new).then { |values| faults.ensure_none(values) } unless faults

@@ -11,7 +11,7 @@ module Gyre
     class History
       PUBLISHERS_LIMIT = 32
 
-      # The last number of each publisher that a client or process had seen at `time`.
+      # By publisher, the last message number that a client or process had seen at `time` (ms).
       Position = Struct.new(:time, :numbers) do
         # Returns nil if `text` is not a Position. A client that forges one harms only itself.
         def self.parse(text)
@@ -46,7 +46,7 @@ module Gyre
         end
 
         # Returns the events after those of the last call, or :gap if the history has dropped some
-        # of them. Returns nil if there are none; from then on {#text} delivers each event.
+        # of them. Returns nil if there are none; from then on {#text} returns each event.
         def more
           @history.synchronize do
             next :gap if @begun && @topics.any? { |topic| @history.lost?(topic, @position) }

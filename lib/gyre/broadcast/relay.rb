@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Carries messages between this process and others, for Gyre::Broadcast. A message is a JSON Array.
-# It has its process and number, so that a duplicate is recognized. Knows no subscribers.
+# Carries messages between this process and others, for Gyre::Broadcast. A message is a JSON Array
+# with its process and number: it may come by several ways and counts once. Knows no subscribers.
 
 require "json"
 require "securerandom"

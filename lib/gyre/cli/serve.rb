@@ -69,8 +69,8 @@ module Gyre
 
       private
 
-      # Returns the configuration file's settings, replaced by those of flags. The file's faults end
-      # the start; --check records them.
+      # Returns the configuration file's settings, overridden by flags. The file's faults end the
+      # start; --check records them.
       def merged
         path = @config || (Web::Config::PATH if File.file?(Web::Config::PATH))
         with_flags(path.nil? || path == "-" ? {} : Web::Config.load(path))
@@ -131,7 +131,7 @@ module Gyre
       end
 
       # Serves in this process. If --user or --group is set, opens sockets and changes the user
-      # before it loads the app. Otherwise loads the app first, to find its mistakes sooner.
+      # before it loads the app; otherwise loads the app first, to find mistakes before it listens.
       def serve_alone(settings, environment)
         require "gyre/cli/process/service_manager"
         require "gyre/cli/serve/holdings"

@@ -93,7 +93,7 @@ module Gyre
         nil
       end
 
-      # Runs the block in the next turn. Returns false if the page has closed or is too slow.
+      # Runs the block in the next turn. Closes the socket of a slow page. Returns false if closed.
       def later(block, argument)
         return false if @socket.closed?
         return @socket.close(1013, "too slow") || false if @waiting.size >= WAITING_LIMIT

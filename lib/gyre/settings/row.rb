@@ -107,7 +107,7 @@ module Gyre
       # The unit and the usual bounds of a number.
       attr_reader :unit, :range
 
-      # Returns the Type of a Symbol in TYPES, of an Array of valid words, or itself.
+      # Returns the Type for a Symbol in TYPES or an Array of valid words; returns a Type as it is.
       def self.of(type)
         return TYPES.fetch(type) if type.is_a?(Symbol)
         return type unless type.is_a?(Array)

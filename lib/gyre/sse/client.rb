@@ -86,7 +86,7 @@ module Gyre
     class Client
       AGAIN = [429, 500, 502, 503, 504].freeze
       WAIT_LIMIT_S = 60
-      LEAST_S = 0.05 # shortest pause, times the failures in a row
+      LEAST_S = 0.05 # shortest pause for each failure in a row, whatever the server asks for
       private_constant :AGAIN, :WAIT_LIMIT_S, :LEAST_S
 
       # @return [String, nil] sent when it reconnects

@@ -119,8 +119,8 @@ module Gyre
         Signals.handle(names, on_signal) { TaskSignal.handle { names.include?("INT") ? heed_hang_up(&block) : yield } }
       end
 
-      # HUP is a request to reopen logs, or comes from the kernel when the terminal ends. Does
-      # nothing if the program has its own handler of HUP.
+      # HUP is a request to reopen logs, or comes from the kernel when the terminal ends. Keeps a
+      # handler of HUP that the program has set.
       def heed_hang_up(&block)
         return yield unless Terminal.handler == "DEFAULT"
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A web server's addresses, sockets and TLS contexts. Made by Gyre::Web::Server; never accepts.
+# A web server's addresses, sockets and TLS contexts. Made by Gyre::Web::Server. Accepts nothing.
 
 require "gyre/web/addresses"
 require "gyre/web/settings"

@@ -121,8 +121,8 @@ module Gyre
         self
       end
 
-      # Requests the end of the server. Requests that still run after the shutdown timeout are
-      # cancelled. Any thread or signal handler may call it.
+      # Makes the server end. Requests that still run after the shutdown timeout are cancelled. Any
+      # thread or signal handler may call it.
       # @param now [Boolean] cancels requests at once
       # @return [void]
       def stop(now: false) = @lifetime.post(now ? :stop_now : :stop)
@@ -143,7 +143,7 @@ module Gyre
       # @return [void]
       def reload = @lifetime.post(:hang_up)
 
-      # Reopens the access log's file, like HUP. On an error, logs it and keeps the old file.
+      # Reopens the access log's file, like HUP. Logs an error; keeps the old file if opening fails.
       # @return [Boolean] false without a file
       def reopen_logs
         return false unless @access_log&.reopen

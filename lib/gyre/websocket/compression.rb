@@ -10,7 +10,7 @@ module Gyre
     class Compression
       NAME = "permessage-deflate"
       MOST_BITS = 15
-      # Accepted values of an offer's parameters. (zlib's smallest window has 9 bits.)
+      # Accepted values of an offer's parameters. (zlib compresses with a window of 9 bits or more.)
       VALUES = { "server_no_context_takeover" => [nil], "client_no_context_takeover" => [nil],
                  "server_max_window_bits" => [*"9".."15"], "client_max_window_bits" => [nil, *"8".."15"] }.freeze
       # Window bits if the window is kept between messages. 12 bits are 4 KB of earlier messages and

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Checks a request (RFC 6455, section 4.2) and makes the headers for Gyre::WebSocket.open.
+# Checks a request for a WebSocket (RFC 6455, section 4.2) and makes the response's headers.
 
 require "digest/sha1"
 

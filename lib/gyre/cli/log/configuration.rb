@@ -110,7 +110,7 @@ module Gyre
           end
         end
 
-        # Returns the key; nil if clients need none. Raises Invalid if its file has no key.
+        # Returns the key; nil if clients need none. Raises Invalid for an empty or unreadable file.
         def key
           return (values[:key] unless values[:key].to_s.empty?) unless values[:key_file]
 

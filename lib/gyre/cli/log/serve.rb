@@ -125,8 +125,8 @@ module Gyre
           listening_errors { Gyre::Log::Server.new(**configuration.settings, **server).listen }
         end
 
-        # Binds and closes sockets that a new program would not inherit; the former one still
-        # serves.
+        # Binds and closes sockets that a new program would not inherit, while the former program
+        # still serves.
         def try_listening(configuration, inherited)
           require "gyre/log/server/inlet"
           bind, inputs, tls = configuration.settings.values_at(:bind, :inputs, :tls)

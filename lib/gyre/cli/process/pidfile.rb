@@ -35,7 +35,7 @@ module Gyre
         self
       end
 
-      # Removes the file unless a successor owns it. Empties it if this user may not remove it.
+      # Removes the file if it has this process's pid; empties it if this user may not remove it.
       def remove
         File.delete(@path) if owner == Process.pid
       rescue Errno::ENOENT

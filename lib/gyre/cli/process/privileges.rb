@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Changes to --user and --group once sockets are open, irreversibly. Made first, to find wrong names
-# early. Also makes files and sockets, so that root follows no link of that user.
+# Changes the process to --user and --group, irreversibly, once sockets are open. Created earlier,
+# to find wrong names. Also makes files and sockets, so that root follows no link of that user.
 
 require "etc"
 require "gyre/errors"

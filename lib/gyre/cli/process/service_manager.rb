@@ -24,14 +24,14 @@ module Gyre
         @status = text if text != @status && tell("STATUS=#{text}")
       end
 
-      # Lasts until {#ready}.
+      # Reports a reload, which lasts until {#ready}.
       def reloading = tell("RELOADING=1\nMONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
 
       def stopping = tell("STOPPING=1")
 
       def alive = tell("WATCHDOG=1")
 
-      # Starts tasks that report the block's status, and report life while `lives` is true.
+      # Starts tasks that report the block's status, and report life while `lives` returns true.
       def attend(task, lives = -> { true })
         task.every(STATUS_S, "status") { status(yield) } if @path
         task.every(@watchdog_s, "systemd's watchdog") { alive if lives.call } if @watchdog_s

@@ -4,9 +4,8 @@
 # unnamed file, whose descriptor is in the environment, passes a text. Called before and after the
 # exec by the handovers of web and log server.
 #
-# The file also records INT and TERM that come just before the exec (ext/gyre/cli/held_signals.c).
-# exe/gyre traps those that come while the program loads. While Ruby starts, a signal ends the
-# process.
+# The file also records INT and TERM just before the exec (ext/gyre/cli/held_signals.c). exe/gyre
+# traps later signals while the program loads. A signal while Ruby starts ends the process.
 
 require "fcntl"
 require "tempfile"

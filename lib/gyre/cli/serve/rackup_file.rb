@@ -14,7 +14,8 @@ module Gyre
 
       module_function
 
-      # `path`: a rackup file, a Ruby file that defines the app, or a folder with a config.ru.
+      # `path`: rackup file, .rb file that defines the app, or folder with config.ru. Adds no
+      # middleware.
       def load(path)
         path = check(path)
         app = path.end_with?(".rb") ? constant(path) : rackup(path)

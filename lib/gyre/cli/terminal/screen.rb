@@ -40,7 +40,8 @@ module Gyre
         @out.flush
       end
 
-      # Waits for a key, a new size or {#wake}. Returns :quit after q, Ctrl-D or the terminal's end.
+      # Waits, at most `seconds`, for a key, a new size or {#wake}. Returns :quit after q, Ctrl-D
+      # or the terminal's end.
       def wait(seconds)
         ready, = IO.select([@input, @waker], nil, nil, seconds)
         return unless ready

@@ -40,7 +40,7 @@ module Gyre
         # Returns :kill, :replace or :ask (to print tasks) with the reason; nil if all is well.
         def check(member, now)
           return [:kill, "does not end"] if member.leave_until_s && now > member.leave_until_s
-          return if member.pid.nil? # the mold's time to fork is limited
+          return if member.pid.nil? # its mold's time to fork is limited instead
 
           what, since_s = awaited(member)
           return [:kill, "did not #{what} within #{@worker_boot_timeout_s} s"] if since_s && now - since_s > @worker_boot_timeout_s

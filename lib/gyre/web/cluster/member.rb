@@ -28,11 +28,11 @@ module Gyre
         attr_reader :started_s # monotonic
         attr_reader :pid # nil until known
         attr_reader :owed # workers that a mold has not forked yet
-        attr_reader :owes_since_s # since when the mold works on the first of them
+        attr_reader :owes_since_s # since when the mold works on the first worker owed
         attr_accessor :phase # see the state machine above
         attr_accessor :outbox # a worker's messages, sent by Crew's task
         attr_accessor :heard_s # when the last message came
-        attr_accessor :leave_until_s # when it is killed
+        attr_accessor :leave_until_s # when it is killed, unless it has ended; or nil
         attr_accessor :trouble # why it could not begin, or is to be replaced
 
         def initialize(role, link, generation:, index: 0, pid: nil, phase: nil, started_s: Clock.now, heard_s: Clock.now,

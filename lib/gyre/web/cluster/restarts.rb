@@ -14,7 +14,7 @@ module Gyre
         DEATHS_LIMIT = 3
 
         attr_reader :last # the last restart: kind:, state: (:running, :done, :failed), error:
-        attr_accessor :target # number of the load that it brings
+        attr_accessor :target # number of the load that the restart brings
 
         # The block runs after each restart.
         def initialize(log, &over)

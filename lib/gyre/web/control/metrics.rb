@@ -100,7 +100,7 @@ module Gyre
           out << "# EOF\n"
         end
 
-        # True for a valid snapshot. (An invalid one would make {#text} fail for all workers.)
+        # True for a valid snapshot. (An invalid one would make {text} fail for all workers.)
         def readable?(snapshot)
           snapshot.is_a?(Hash) && FAMILIES.all? { |family| fits?(family, family.value(snapshot)) }
         rescue TypeError, NoMethodError, ArgumentError

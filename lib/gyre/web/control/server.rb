@@ -61,7 +61,7 @@ module Gyre
 
       # `source.snapshots` returns Snapshots by worker; `source.ended`, which is optional, returns
       # counts of ended workers ({Metrics.add}). `status` returns a Hash. `commands`: callables by
-      # path, which return nil or the reason of a refusal.
+      # path, which return nil or the reason of a failure.
       def initialize(source, status: method(:status), commands: {})
         @source = source
         @status = status

@@ -16,8 +16,8 @@ module Gyre
     #   urls                 where it listens
     #   connections          open, idle, running, waiting (for the rest of a request or handshake)
     #   accepted, requests, malformed, refused; handshakes, handshakes_resumed, handshakes_failed: counts
-    #   certificate_expires  Unix seconds at which the first in use expires; nil if there is none
-    #   responses            by status class: "2xx", …; "none": the client left before it
+    #   certificate_expires  Unix seconds at which the first one in use expires; nil if none is
+    #   responses            by status class: "2xx", …; "none": the client left first
     #   bounds_s             {BOUNDS_S}
     #   durations            counts (not cumulative; one more than bounds_s), sum_s: from a complete head to the response's end
     #   waits                the same for the queue for a place (requests_limit)

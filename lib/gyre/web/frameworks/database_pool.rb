@@ -11,7 +11,7 @@ module Gyre
     module DatabasePool
       module_function
 
-      # Sets requests_limit to the pool's size. `place` says in the log where the limit applies.
+      # Returns limits with the pool's size as requests_limit. `place`: its scope, for the log.
       def apply(limits, log, place: nil)
         pool = smallest or return limits
 

@@ -84,7 +84,6 @@ module Gyre
         Array.new(count) { |index| Hop.new(addresses[index], *[schemes, hosts, ports].map { |list| list[index - count] || list.first }) }
       end
 
-      # Splits a header.
       def list(text) = text ? ending(text).split(",", -1).last(HOPS_LIMIT).map(&:strip) : []
 
       # Drops the element that the limit cuts: its rest may look like another address.

@@ -23,7 +23,8 @@ module Gyre
 
       attr_reader :dropped
 
-      # The block gets whole lines and the number of lines dropped since its last call.
+      # The block gets whole lines and the number dropped since its last call. Its exception ends
+      # the thread, which the next {#add} starts again.
       def initialize(bytes_limit: BYTES_LIMIT, &write)
         @bytes_limit = bytes_limit
         @write = write

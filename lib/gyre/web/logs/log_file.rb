@@ -18,7 +18,7 @@ module Gyre
         @lock = Mutex.new
       end
 
-      # Raises SystemCallError (for a full disk); the rest of the text is then lost.
+      # Raises SystemCallError (such as for a full disk); the rest of the text is then lost.
       def write(text)
         @lock.synchronize do
           text = "\n#{text}" if @torn # ends the piece of a line that an error has left

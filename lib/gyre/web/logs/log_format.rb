@@ -61,7 +61,7 @@ module Gyre
           text
         end
 
-        # Returns printable ASCII; quotes and all other bytes become \xHH, and nil becomes "-".
+        # Returns printable ASCII: quotes, backslashes and other bytes become \xHH; "-" if empty.
         def escape(text)
           text = text.to_s
           return "-" if text.empty?

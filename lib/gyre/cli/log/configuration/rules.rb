@@ -38,7 +38,7 @@ module Gyre
             spills
           end
 
-          # Finds errors of files and folders that would end the server when it opens them.
+          # Finds files and folders whose errors would end the server later, even after USR2.
           def places
             place("default_log") { Rules.writable(@values[:default_log]) }
             place("pidfile") { Rules.writable(@values[:pidfile]) }
