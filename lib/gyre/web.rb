@@ -16,7 +16,7 @@ module Gyre
     # @yield [Gyre::Web::Server] once it serves
     # @return [void]
     # @raise [SystemCallError, SocketError] it cannot listen
-    # @raise [ExtensionRequired] without the C extension
+    # @raise [ExtensionRequired] the C extension is missing
     def self.serve(app, **options, &block) = Server.new(app, **options).run(&block)
   end
 end

@@ -56,7 +56,7 @@ module Gyre
       def roots(folders) = folders.map { |folder| HTTP::Files::Root.new(folder.path, **folder.options).tap { |root| @roots << root } }
     end
 
-    # The first layer, for a load balancer: liveness and readiness. Its requests need no place.
+    # The first layer, for a load balancer: liveness and readiness, even beyond requests_limit.
     # Responds with 200 while the loop turns, on ready_path with 503 while the server is not ready.
     class HealthCheck
       HEADERS = { "content-type" => "text/plain", "cache-control" => "no-store" }.freeze

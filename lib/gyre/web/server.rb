@@ -136,7 +136,7 @@ module Gyre
         @listening.reload { |contexts| @http.tls = contexts }
       end
 
-      # @return [Time, nil] the first end of a certificate in use; nil without TLS
+      # @return [Time, nil] when the first certificate in use expires; nil if there is none
       def certificate_expires = @listening.certificate_expires
 
       # Reopens and reloads files soon, like HUP. Any thread or signal handler may call it.
@@ -144,7 +144,7 @@ module Gyre
       def reload = @lifetime.post(:hang_up)
 
       # Reopens the access log's file, like HUP. Logs an error; keeps the old file if opening fails.
-      # @return [Boolean] false without a file
+      # @return [Boolean] false if the log has no file
       def reopen_logs
         return false unless @access_log&.reopen
 
@@ -167,7 +167,7 @@ module Gyre
         Lifetime.each_of(-> { @http&.close }, *[@listening, @metrics, @access_log, @layers].compact.map { |part| part.method(:close) })
       end
 
-      # @return [Boolean] whether it takes no more connections, and ends behind its last request
+      # @return [Boolean] whether it takes no more connections, and ends after its last request
       def stopping? = @lifetime.stopping?
 
       # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …

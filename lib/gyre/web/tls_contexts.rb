@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Makes TLS contexts from the addresses' settings: reads files, or takes the development
-# certificate. Called by Listening to open and to reload. Keeps no file's content.
+# certificate. Used by Listening, and by `gyre serve` for checks. Keeps no file's content.
 
 require "gyre/errors"
 require "gyre/http/h2"

@@ -23,7 +23,7 @@ module Gyre
       # @param headers [Hash{String => String}] of the request; "origin" for servers that want one
       # @param timeout_s [Numeric, nil] for the connection and handshake
       # @param limits message_bytes_limit, idle_timeout_s, close_timeout_s of {Limits}
-      # @yieldparam socket [Client] closed behind the block
+      # @yieldparam socket [Client] closed after the block
       # @return [Client, Object] or the block's value
       # @raise [HTTP::Client::Error] no connection, or a refusal
       # @raise [ProtocolError] the server speaks no WebSocket
@@ -50,7 +50,7 @@ module Gyre
       # @param url [String]
       # @param retry_s [Numeric] the first pause
       # @param options of {connect}
-      # @yieldparam socket [Client] closed behind the block
+      # @yieldparam socket [Client] closed after the block
       # @return [Object] the block's value, once the connection was closed otherwise
       # @raise [HTTP::Client::Error] the first connection fails, or the server refuses a later one
       #   with neither 429 nor 5xx

@@ -28,7 +28,7 @@ module Gyre
         end
 
         MISSING = "must be keys with values, as in: port: 6766"
-        # Default file for messages. If this is a folder, the file is in it.
+        # Default file for messages. If `log` is a folder, the file is in it.
         DEFAULT_LOG = "log"
         DEFAULT_LOG_IN_FOLDER = File.join("log", "default.log")
 

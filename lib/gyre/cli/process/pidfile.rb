@@ -28,7 +28,7 @@ module Gyre
                           "or remove the file if that process is another program"
       end
 
-      # Raises StartError if a living process owns the file, or on a write error.
+      # Raises StartError if another living process owns the file, or on a write error.
       def write
         check
         Replacing.write(@path, "#{Process.pid}\n", "the process id")

@@ -5,7 +5,7 @@
 #   mold     :loading ─ "ready" ─► :ready ──────────────────────────► :leaving ─► (ended)
 #   worker   :booting ─ "ready" ─► :serving ─ TERM, replaced ───────► :leaving ─► (ended)
 #
-# A process whose link is closed soon ends, or is killed.
+# Once its link is closed, a process soon ends or is killed.
 
 require "etc"
 require "gyre/clock"
