@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Swiftcore::Analogger::Client with the methods of the analogger gem. The gem must not be loaded.
+# Defines Swiftcore::Analogger::Client, like the analogger gem, which must not be loaded as well.
 # Loaded by `require "gyre/log/analogger"`. Uses acknowledgements if the server offers them.
 
 require "gyre/log/client"

@@ -60,7 +60,7 @@ module Gyre
         @outbox = Outbox.new(@service, @options.memory_limit, @options.record_limit, acknowledged != true)
         @sender = Sender.new(@options, @outbox)
         @sender.start
-        # Clones (ActiveSupport::TaggedLogging) share this object. Its finalizer ends the thread.
+        # Clones (ActiveSupport::TaggedLogging) share this object, whose finalizer ends the thread.
         @shared = Object.new
         ObjectSpace.define_finalizer(@shared, Client.finalizer(@sender))
       end
@@ -76,7 +76,7 @@ module Gyre
       end
 
       # Waits until the server has acknowledged all earlier records. With Analogger's protocol,
-      # which has no acknowledgements, waits until they are sent.
+      # which has no acknowledgements, waits until these records are sent.
       # @param timeout_s [Numeric]
       # @return [Boolean] false after the timeout
       # @raise [Denied, Incompatible] messages are kept
@@ -87,7 +87,7 @@ module Gyre
         @sender.wait(timeout_s) { @sender.acknowledged?(number) || raise_refusal }
       end
 
-      # Sends all records. Unsent records stay in the spool for the next client of this service.
+      # Sends records until the timeout. The rest stays in the spool for the service's next client.
       # @param timeout_s [Numeric]
       # @return [void]
       def close(timeout_s = 5)

@@ -13,7 +13,7 @@ module Gyre
     #   entry.message # => "two\nlines"
     Entry = Struct.new(:time, :service, :severity, :message) do
       # @param line [String] with or without its line end
-      # @return [Entry, nil] nil without time, service and severity
+      # @return [Entry, nil] nil unless the line has all four fields
       def self.parse(line)
         text = line.chomp.dup.force_encoding(Encoding::UTF_8).scrub("\u{fffd}")
         time, service, severity, message = text.split("|", 4)

@@ -21,7 +21,7 @@
 #   decoder(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil) → decoder of one connection
 #   kind     :analogger (frames after the first), :records, :syslog, :json (cut in C, parsed in Ruby)
 #   limit    maximum bytes of a message, or of a frame for :analogger
-#   framing  of :syslog (RFC 6587): :octet_counting, :lines, or :auto, which detects both
+#   framing  of :syslog (RFC 6587): :octet_counting, :lines, or :auto, which decides per message
 #   host, pid  of the peer, if known; syslog messages state their own
 #   datagram(kind, bytes, time_ns)      adds one message of :syslog or :json
 #   log(service, severity, message, time_ns)   adds a message
@@ -44,8 +44,8 @@
 #   durable: every output of a route has stored records up to this number
 #   refused?: whether a sink with an unknown number has refused a record
 #
-# A full sink accepts a decoder's messages up to twice its bound plus 16 MB, until the reader checks
-# `crowded?` and stops. Beyond that, it refuses numbered records, which clients send again, and
+# A full sink still accepts a decoder's messages, up to twice its bound plus 16 MB: the reader must
+# check `crowded?` and stop. Beyond that, it refuses numbered records, which clients repeat, and
 # drops and counts other messages. It drops messages of `datagram` and `log` as soon as it is full.
 # A sink skips records whose numbers it has already.
 

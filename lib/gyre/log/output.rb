@@ -59,7 +59,7 @@ module Gyre
           output.close unless spilling
         end
 
-        # Disables autoclose, so that closing an output does not close the program's stream.
+        # Disables autoclose, so that garbage collection does not close the program's stream.
         def standard(stream, name, common) = Descriptor.new(IO.for_fd(stream.fileno, "wb", autoclose: false), name: name, **common)
 
         def redis(settings, target, report)

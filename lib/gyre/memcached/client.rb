@@ -96,7 +96,7 @@ module Gyre
         block_given? ? yield(*found) : found
       end
 
-      # Stores a value if the key's CAS number is still `cas`. Returns the new CAS number, or false.
+      # Stores a value if the CAS number is `cas`, or `cas` is 0. Returns the new number, or false.
       def set_cas(key, value, cas, ttl = nil, options = nil) = run(@commands.set_cas(key, value, cas, ttl, options))
 
       def replace_cas(key, value, cas, ttl = nil, options = nil) = run(@commands.replace_cas(key, value, cas, ttl, options))

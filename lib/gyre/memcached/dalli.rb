@@ -45,7 +45,7 @@ module Dalli
 
   class ValueOverMaxSize < DalliError; end
 
-  # Dumps and loads only the types of JSON.
+  # Dumps as JSON; loads only the types of JSON.
   module JSONSerializer
     def self.dump(value) = JSON.generate(value)
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Converts keys like Dalli: checks them, adds the namespace, and ends too long keys with a digest.
+# Converts keys like Dalli: checks them, adds the namespace, and shortens long keys by a digest.
 # memcached_wire.c encodes keys with spaces or non-ASCII bytes as base64.
 
 require "digest/md5"
@@ -58,7 +58,7 @@ module Gyre
         wire_bytes(key) > BYTES_LIMIT ? shortened(key) : key
       end
 
-      # Shortens like Dalli: to 250 bytes, or to 249 if there is no namespace. Counts base64.
+      # Shortens like Dalli: to 250 bytes, 249 if there is no namespace, or fewer if sent as base64.
       def shortened(key)
         digest = @digest_class.hexdigest(key)
         kept = [BYTES_LIMIT - (@namespace ? 0 : 1) - MARK.size - digest.size, 0].max

@@ -103,7 +103,7 @@ module Gyre
         left.map(&:to_sockaddr)
       end
 
-      # Alternates IPv4 and IPv6, in the order of the first addresses (RFC 8305, section 4).
+      # Alternates IPv4 and IPv6, beginning with the first address's family (RFC 8305, section 4).
       def in_turns(addresses)
         return addresses if addresses.one?
 
@@ -133,7 +133,7 @@ module Gyre
         failed(socket, address, error)
       end
 
-      # Waits until an attempt succeeds or fails. Returns the connected socket, or nil.
+      # Waits up to `within_s` until an attempt ends. Returns the connected socket, or nil.
       def answered(within_s)
         sockets = @attempts.keys
         ready = sockets.one? ? sockets.first.wait_writable(within_s) && sockets : Net.select(nil, sockets, within_s)&.at(1)

@@ -52,7 +52,7 @@ module Gyre
       # Reads an address.
       #
       # - `tcp://host:port` or `http://host:port`: `host` is a name, an IPv4 address, an IPv6
-      #   address in brackets, or `*` (every address). `localhost` means 127.0.0.1 and ::1.
+      #   address in brackets, or `*` (every address). `localhost` is 127.0.0.1 and ::1, if present.
       # - `unix:///path`, `unix://relative/path`, `unix://@abstract`. `?mode=0660` sets permissions.
       # - `host:port`, `:port` (every address), `host`, `port` and `/path` are short forms.
       # - `ssl://host:port?cert=PATH&key=PATH` (also `https://`, `tls://`) and

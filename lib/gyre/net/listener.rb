@@ -98,7 +98,7 @@ module Gyre
         socket&.close unless opened # also after Thread#raise
       end
 
-      # Creates the file with its final mode, because a later chmod could follow a foreign link.
+      # Creates the file with its mode, because a later chmod could follow another user's link.
       def bind_path(socket, endpoint)
         umask = File.umask(~endpoint.mode & 0o777) if endpoint.mode
         socket.bind(endpoint.unix_address)

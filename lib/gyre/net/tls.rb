@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Makes TLS contexts from options: certificates and keys (files or PEM), authorities, protocols,
-# host names. Called by servers and clients of all protocols. An invalid file raises an
-# ArgumentError that names the file. ext/gyre/net/tls*.c calls libssl. Never prompts.
+# host names. Called by servers and clients of all protocols. Raises an ArgumentError that names an
+# invalid file. ext/gyre/net/tls*.c calls libssl. Never prompts for a passphrase.
 require "gyre/errors"
 require "gyre/loop"
 
@@ -88,7 +88,7 @@ module Gyre
       KEY_TEXT = %r{\n|\AM[A-Za-z0-9+/]{40,}=*\z}.freeze
       private_constant :VERIFY, :VERSIONS, :PEM, :KEY_TEXT
 
-      # Requires the extension only when a context is made, because the portable engine has no TLS.
+      # Requires the extension only here, because the portable engine loads this file, too.
       # @api private
       def self.new(*, **)
         Loop.require_native("TLS")
@@ -167,7 +167,7 @@ module Gyre
         raise ArgumentError, "tls: the certificate #{"#{name_of(text)} " if name_of(text)}holds no PEM certificate"
       end
 
-      # Rejects DER, which contains NUL bytes.
+      # Returns a PEM or reads it from a file. Rejects DER, which contains NUL bytes.
       def pem(what, text)
         pem = text.nil? || text.include?(PEM) ? text : read(what, text)
         return pem unless pem&.include?("\0")

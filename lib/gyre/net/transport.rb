@@ -56,7 +56,7 @@ module Gyre
     end
 
     # Performs the TLS handshake, for example after STARTTLS. {Gyre.connect} and {Gyre.listen} do
-    # this themselves. Sends bytes that were written before in plain text.
+    # this themselves. Bytes that were written before are sent in plain text.
     # @param context [TLS::Context]
     # @param name [String, nil] a client's server: sent (RFC 6066) and verified
     # @param timeout_s [Numeric, nil] for the whole handshake
@@ -111,7 +111,7 @@ module Gyre
       # Returns false after the timeout, true if the lock may be free.
       def wait(timeout_s) = @waiters.wait(timeout_s) { locked? }
 
-      # Wakes another waiter, because the woken one was interrupted.
+      # Wakes another waiter, because the woken one may have been interrupted.
       def pass = @waiters.wake
 
       def release

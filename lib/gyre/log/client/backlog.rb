@@ -83,8 +83,8 @@ module Gyre
         true
       end
 
-      # Appends new records to a spool that is being sent if memory is half full. Returns false if
-      # the spool takes none.
+      # If memory is half full, appends new records to the spool that is being sent. Returns false
+      # if the spool does not take all of them.
       def overflow
         return true unless @spool&.unread? && @memory.empty? && @outbox.bytesize > @memory_limit / 2
 

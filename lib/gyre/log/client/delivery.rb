@@ -7,7 +7,7 @@
 #                                                                :closed:  what is left is in the spool
 #
 # After a lost connection, reconnects at once, then after pauses of 0.1 s to 5 s. After a refusal by
-# the server, pauses for 5 s. Records go to disk if the first retry fails or takes too long.
+# the server, pauses for up to 5 s. Records go to disk if the first retry fails or takes too long.
 
 require "gyre/log/client/adoption"
 require "gyre/log/client/backlog"
@@ -246,7 +246,7 @@ module Gyre
         @options.report.call("#{lost} lost: #{@standing.error ? @standing.error.message : "the log server was not reached"}")
       end
 
-      # Reports a failing spool once, until it works again.
+      # Reports an error of the spool, but not the same error twice in a row.
       def report_disk
         trouble = @backlog.trouble
         report_once(:disk, trouble && "the spool in #{@options.spool} takes nothing: #{trouble.message}")

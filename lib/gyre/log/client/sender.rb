@@ -106,7 +106,7 @@ module Gyre
 
       # --- the process's end, daemons and forks: called by Gyre::Log::ProcessHooks ---
 
-      # Waits for acknowledgements while the server is reachable. `since` is the time of the exit.
+      # Waits for acknowledgements while the server is reachable. `since` is when the exit began.
       def flush_at_exit(since)
         number = @outbox.sequence
         left = since + @options.exit_timeout - Clock.now

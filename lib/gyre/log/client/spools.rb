@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Makes and locks spools of log clients, and finds spools of ended processes. A spool is a disk
-# queue (disk_queue.rb) whose note is the client id's secret. A process has the lock until it ends.
+# queue (disk_queue.rb) whose note is the client id's secret. A locked spool's process is alive.
 #
 # Records of a spool are sent as this program's own. This user must therefore own folder and files,
 # and no other user may write to them (Gyre::Log::Ownership).

@@ -8,8 +8,7 @@ require "json"
 module Gyre
   module Log
     # Service and severity come from the first listed field that is a String or a number, the
-    # message comes from the first listed field that exists. Other fields follow the message as
-    # JSON.
+    # message from the first listed field that exists. Other fields follow the message as JSON.
     module JSONLines
       BYTES_LIMIT = 1 << 20
       SERVICE = %w[service app program].freeze

@@ -25,7 +25,7 @@ module Gyre
           @owned = owned
         end
 
-        # Opens a named pipe for reading, too, so that a write waits for readers and never fails.
+        # Opens a named pipe for reading, too, so that a write waits instead of raising EPIPE.
         def self.open(path, **options)
           flags = ::File.ftype(path) == "fifo" ? ::File::RDWR : ::File::WRONLY | ::File::APPEND | ::File::NOCTTY
           new(::File.open(path, flags | ::File::BINARY), name: path, owned: true, **options)

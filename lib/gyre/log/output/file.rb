@@ -182,7 +182,7 @@ module Gyre
           @journal.compact(seconds) if @file.cut_by_others && @journal.used?
         end
 
-        # Writes a batch. Returns true if the file at the path has all its bytes.
+        # Writes a batch. Returns true if the file at the path has the whole batch.
         def deliver(data, clients)
           @file.begin
           clients.nil? || clients.empty? ? append(data) : commit(data, clients)
@@ -205,7 +205,7 @@ module Gyre
           true
         end
 
-        # False if the file was renamed: logrotate may have compressed it without the batch's end.
+        # False if a new file must get the batch: logrotate may have compressed the renamed file.
         def put(data)
           @file.append(data) { return false if @reopen_soon }
           return true if @file.kept || @file.same?

@@ -86,7 +86,8 @@ module Gyre
 
       private
 
-      # Opens and locks the journal. Returns nil if no journal can be created.
+      # Opens and locks the journal, again if another server has replaced it. Returns nil if no
+      # journal can be created.
       def open_locked
         loop do
           io = Output::Access.private_file(@path, ::File::RDWR | ::File::APPEND)
@@ -135,7 +136,7 @@ module Gyre
         @retries.report("more than #{CLIENTS_LIMIT} acknowledged clients: those unseen for longest are forgotten")
       end
 
-      # Syncs the journal. A failure makes the disk's content unknown: replaces all entries by a
+      # Syncs the journal. After a failure, the disk's content is unknown; replaces all entries by a
       # snapshot and the open batch's `entry`.
       def sync(entry)
         doubtful = false

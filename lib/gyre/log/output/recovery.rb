@@ -4,11 +4,11 @@
 # incomplete batch, and ends a torn line. Called by Output::File. Removes at most one batch.
 #
 #   whole     The file has the entry's batch with the right CRC. The batch's numbers count.
-#   torn      The CRC is wrong, and nothing follows the batch. The batch is cut off.
+#   torn      The batch is incomplete, or its CRC is wrong and nothing follows. It is cut off.
 #   changed   The CRC is wrong, but more bytes follow. The file stays as it is.
 #   gone      The file is not found.
 #
-# The file is found by the entry's dev and ino, under the log's name or another name in its folder.
+# The file is found by the entry's dev and ino, under the log's name or a longer name in its folder.
 # A restored copy is recognized by its bytes. Recovery first syncs the file and drops its pages,
 # because after a failed sync and a kill, pages may differ from the disk.
 require "gyre/log/output/journal"

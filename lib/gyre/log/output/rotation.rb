@@ -33,7 +33,7 @@ module Gyre
       def due?(stat, bytes, time)
         return false if stat.size.zero? || @packing || (@postponed_until && Clock.now < @postponed_until)
 
-        # A file is due if its last line is from an earlier local period. Weeks begin on Monday.
+        # Due if the last line is from an earlier period (local time). Weeks begin on Monday.
         (@settings.size && stat.size + bytes > @settings.size) || (@settings.every && period(stat.mtime) != period(time))
       end
 
@@ -132,12 +132,12 @@ module Gyre
       # plain file only after the compressed file is durable.
       module Packing
         SUFFIX = ".gz"
-        # Bytes compressed in one call without the GVL, which a busy loop returns only late.
+        # Bytes compressed in one call without the GVL; a busy loop gives the GVL back only late.
         PIECE_BYTES = 4 * 1024 * 1024
 
         module_function
 
-        # If it raises SystemCallError or Zlib::Error, the plain file is unchanged.
+        # After SystemCallError or Zlib::Error, the plain file is unchanged.
         def pack(path)
           part = "#{path}#{SUFFIX}.part"
           writer = Output::Access.new_private_file(part, ::File::RDWR)

@@ -42,7 +42,7 @@ module Gyre
 
         private
 
-        # True if the peer has closed the connection. Discards some of the received bytes.
+        # True if the peer has closed. Discards only some received bytes: they may be endless.
         def ended?(transport)
           READS.times do
             bytes = transport.read_available(4096)

@@ -114,7 +114,7 @@ module Gyre
           lock&.close unless taken
         end
 
-        # Creates the folder, unless another server does meanwhile.
+        # Creates the folder unless it exists.
         def make(folder)
           Dir.mkdir(folder, 0o700)
           Disk.sync_folder(folder)

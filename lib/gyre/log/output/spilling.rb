@@ -102,7 +102,7 @@ module Gyre
 
         private
 
-        # Returns the end of the next piece, after a whole line.
+        # Returns the end of a piece's last line. Only the last piece has the clients' numbers.
         def piece_end(data, at)
           return data.bytesize if data.bytesize - at <= PIECE_BYTES || format == :redis
 

@@ -17,7 +17,7 @@ require "gyre/log/server/committer/output_writer"
 module Gyre
   module Log
     class Committer
-      # Minimum seconds between two passes, even if `interval` is 0.
+      # Minimum of `interval`, in seconds.
       SHORTEST_S = 0.001
 
       # `sync_interval` is the time between syncs of unacknowledged lines (nil or 0: never), and
@@ -62,7 +62,7 @@ module Gyre
       end
 
       # Writes and syncs all lines that are present. Returns false after the timeout; {#bytes} then
-      # returns the number of unwritten bytes.
+      # returns the bytes that are still being written.
       def flush(timeout = nil) = await(timeout, :order_sync, :await)
 
       # Syncs and reopens each output after its pending writes. Returns true if all succeeded.

@@ -2,7 +2,7 @@
 
 # Limits the messages in memory. Above the limit, nothing is read until half of the memory is free.
 # A connection with messages for a full output is paused until half of the output's queue is free.
-# The whole connection waits, because its messages stay in order. Called by the hub.
+# The whole connection waits, because its messages stay in order. Called by the hub and connections.
 
 require "gyre/settings/units"
 

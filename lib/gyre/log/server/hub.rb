@@ -64,8 +64,8 @@ module Gyre
 
       def report(message) = @server.report(message)
 
-      # Reports a fault of the server's code. If the full description fails, which may load files,
-      # reports only the message.
+      # Reports a fault of the server's code. The full description may load files, which needs
+      # descriptors; if this fails, reports only the message.
       def report_fault(error, about = "")
         report("#{about}#{error.full_message(highlight: false)}")
       rescue StandardError, ScriptError

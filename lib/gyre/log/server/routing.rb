@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Opens the configured outputs, makes a sink for each, and sets the ingest's routes. Called once.
+# Opens the outputs, makes a sink for each, and sets the ingest's routes. Made by Gyre::Log::Server.
 
 require "gyre/log/output"
 

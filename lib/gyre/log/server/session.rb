@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Knows an acknowledged client's last received and last durable record, across its connections.
+# Keeps an acknowledged client's last received and last durable record, across its connections.
 # Connections find their session in Sessions; the committer calls {Session#settle}. Uses no sockets.
 
 require "gyre/log/ingest"

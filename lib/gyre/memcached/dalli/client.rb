@@ -32,7 +32,7 @@ module Dalli
 
     private
 
-    # If the list of servers is empty, only calls raise RingError, like Dalli's.
+    # If the list of servers is empty, the constructor does not raise; calls raise RingError.
     def addresses(servers) = Gyre::Memcached::Address.list(servers)
   end
 end

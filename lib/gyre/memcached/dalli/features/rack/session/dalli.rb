@@ -13,7 +13,7 @@ module Rack
     #
     #   use Rack::Session::Dalli, memcache_server: "127.0.0.1:11211", expire_after: 86_400
     class Dalli < Abstract::PersistedSecure
-      # Key in Rack's env; the value is the id of the session that was found.
+      # Key in Rack's env; the value is the id of the session that was found or created.
       FOUND = "gyre.memcached.session"
 
       # The session was deleted during the request, for example by a logout.
