@@ -136,7 +136,7 @@ module Gyre
         true
       end
 
-      # Handles objects other than Strings, a full outbox, and a refusal by the server.
+      # Handles objects other than Strings, a full outbox, a fork, and a refusal by the server.
       def append_slowly(severity, message)
         check(severity, message)
         ready

@@ -26,9 +26,9 @@
 #   datagram(kind, bytes, time_ns)      adds one message of :syslog or :json
 #   log(service, severity, message, time_ns)   adds a message
 #   crowded?    whether a decoder's message found a full sink since the last call
-#   session(client_id, {sink => sequence}) → session     the stored numbers; a sink refuses
+#   session(client_id, {sink => sequence}) → session     with the stored numbers; a sink refuses
 #       records if its number is nil
-#   bytesize    bytes of incomplete messages and of sinks without a bound
+#   bytesize    bytes of incomplete messages and of sinks that have no limit
 #   incomplete  bytes of incomplete messages;   messages, filtered: counts
 #   services    {name => count}; names beyond services_limit count as "(others)"
 #

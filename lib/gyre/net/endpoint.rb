@@ -28,7 +28,7 @@ module Gyre
     SCHEMES = { "tcp" => :tcp, "http" => :tcp, "udp" => :udp, "ssl" => :ssl, "https" => :ssl, "tls" => :ssl }.freeze
     private_constant :SCHEMES
 
-    # Each transport's form of address, for error messages.
+    # Each transport's form of address.
     FORMS = { tcp: "tcp://host:port", unix: "unix:///path", udp: "udp://host:port", unixgram: "unixgram:///path" }.freeze
 
     # @return [Symbol] :tcp, :unix, :udp or :unixgram

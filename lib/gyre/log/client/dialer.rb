@@ -62,7 +62,7 @@ module Gyre
 
       def succeeded = @backoff.succeeded
 
-      # Records a lost connection or a failed attempt. `at_once` permits a retry without a pause.
+      # Handles a lost connection or a failed attempt. `at_once` permits a retry without a pause.
       def failed(refused:, at_once:)
         now = Clock.now
         lasted = failures.zero? && @connected_at && now - @connected_at > GRACE_S

@@ -79,7 +79,7 @@ module Gyre
 
     # Default reporter; receives errors only.
     ClientOptions::REPORT = ->(text) { $stderr.write("gyre log: #{text.chomp}\n") }
-    # Maximum bytes of a record that servers accept.
+    # Maximum bytes of a record that every server accepts.
     ClientOptions::RECORD_LIMIT = (1 << 20) + 8
     # Minimum of `memory_limit`: room for a few messages.
     ClientOptions::MEMORY_LEAST = 8192

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `require "rack/session/dalli"` keeps Rack sessions in memcached by Gyre's client, also for Rails'
-# `session_store :mem_cache_store`. Needs the gem rack-session, or Rack 2.
+# Keeps Rack sessions in memcached by Gyre's client, also for Rails' `session_store
+# :mem_cache_store`. Loaded by `require "rack/session/dalli"`. Needs rack-session, or Rack 2.
 
 require "rack/session/abstract/id"
 require "gyre/memcached/dalli"
