@@ -36,7 +36,7 @@ static VALUE signals_hold(VALUE self, VALUE descriptor) {
   return Qnil;
 }
 
-/* call-seq: release: restores the former handlers. Returns the last held signal, or nil. */
+/* call-seq: release: ends the hold, after a failed exec. Returns the last held signal, or nil. */
 static VALUE signals_release(VALUE self) {
   const int last = noted;
   if (notes >= 0) {

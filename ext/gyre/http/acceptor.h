@@ -36,7 +36,7 @@ struct gyre_http_acceptor {
   struct gyre_list keeper;
   struct gyre_scheduler *scheduler; /* NULL before start */
   VALUE self, sockets, contexts, handler;
-  VALUE exempt; /* nil, or: call(path) is true if a GET of the path needs no place */
+  VALUE exempt; /* nil, or call(path): true if a GET or HEAD of the path needs no place */
   struct gyre_http_limits limits;
   struct gyre_http_capacity capacity;
   struct gyre_list connections;

@@ -108,8 +108,8 @@ void gyre_admission_stop(struct gyre_admission *admission) {
   gyre_admission_forget(admission);
 }
 
-/* Makes a half-closed client's request late, so that the timer refuses it. Until then the queue may
- * exceed its limit by one request. Returns false if there is no such request. */
+/* Makes a half-closed client's request late, so that the timer refuses it. Until then the queue
+ * exceeds its limit. Returns false if there is no such request. */
 static bool make_room(struct gyre_admission *admission) {
   GYRE_EACH(struct gyre_admission_waiter, waiter, &admission->ended, node) {
     if (waiter->deadline_ns == MAKES_ROOM) continue;

@@ -1,6 +1,6 @@
-/* Admission: limits the number of running requests and queues the others. A protocol asks it after
- * a complete head, before the handler's fiber starts. A waiter is a list node in the protocol's
- * memory; it needs no fiber and no Ruby object. No ruby.h, no I/O.
+/* Admission: limits the number of running requests and queues the others. Protocols call it when
+ * a head is complete, before the handler's fiber starts. A waiter is a list node in the protocol's
+ * memory and needs no fiber and no Ruby object. No ruby.h, no I/O.
  *
  *   head complete ── has_place, take ──► the handler is run; `leave` when the request is done
  *         └─────────── enter ──► waits ──► decided(waiter, true): it has the place now, run the handler
@@ -31,7 +31,7 @@ struct gyre_admission {
   int64_t queue_ns;                    /* limit of a wait; -1: none */
   uint32_t running;                    /* places taken */
   uint32_t waiting_count;              /* waiters in both lists */
-  struct gyre_list waiting, ended;     /* struct gyre_admission_waiter, oldest first */
+  struct gyre_list waiting, ended;     /* waiters; `ended`: their clients are half-closed */
   struct gyre_timer places, late;      /* places: starts waiters; late: refuses late waiters */
   uint64_t waited, refused;            /* number of requests that waited; that were refused */
   struct gyre_http_histogram waits;    /* durations of all ended waits */
@@ -44,14 +44,14 @@ void gyre_admission_stop(struct gyre_admission *admission);
 /* Forgets all waiters and does not touch the loop, as in a forked child. */
 void gyre_admission_forget(struct gyre_admission *admission);
 
-/* True if a place is free. The caller must then call gyre_admission_take. */
+/* True if a place is free and no request waits. The caller must then call gyre_admission_take. */
 static inline bool gyre_admission_has_place(const struct gyre_admission *admission) {
   return !admission->running_limit || (admission->running < admission->running_limit && admission->waiting_count == 0);
 }
 
 static inline void gyre_admission_take(struct gyre_admission *admission) { admission->running++; }
 
-/* Queues a request that has no place. Returns false if the queue is full. */
+/* Queues a request that has no place. Returns false if the queue is full and cannot make room. */
 bool gyre_admission_enter(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
 
 /* True if no place is free and the queue is full. */
@@ -73,6 +73,7 @@ struct gyre_http_budget {
   int64_t used, limit;
 };
 
+/* Limits that all connections of an acceptor share. */
 struct gyre_http_capacity {
   struct gyre_admission admission;
   struct gyre_http_budget heads;  /* bytes of heads that are incomplete or wait for a place */

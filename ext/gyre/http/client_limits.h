@@ -1,5 +1,5 @@
-/* Limits of a client's connection for HTTP/1 and HTTP/2 (h1/client.c, h2/client.c). Reads them from
- * Gyre::HTTP::Client::Limits and names them in errors. Never waits. */
+/* Time and size limits of a client's connection, for h1/client.c and h2/client.c. They are read
+ * from Gyre::HTTP::Client::Limits and named in errors. Never waits. */
 #pragma once
 
 #include <ruby.h>

@@ -74,7 +74,7 @@ void gyre_http_connection_enter(struct gyre_http_connection *connection, const s
   protocol->begin(connection, bytes, length);
 }
 
-/* Returns the protocol, or NULL if `bytes` may begin HTTP/2's preface (RFC 9113, section 3.4). */
+/* Returns the protocol, or NULL for a part of HTTP/2's preface (RFC 9113, section 3.4). */
 static const struct gyre_http_protocol *find_protocol(const char *bytes, size_t length) {
   const struct gyre_http_protocol *http2 = gyre_http_protocols.http2;
   if (!http2 || bytes[0] != http2->preface[0]) return gyre_http_protocols.http1;
@@ -116,13 +116,13 @@ static void read_first(struct gyre_http_connection *connection) {
 static void await_first(struct gyre_http_connection *connection) {
   const struct gyre_http_acceptor *acceptor = connection->acceptor;
   connection->state = GYRE_HTTP_FIRST_BYTE;
-  connection->readable = true; /* more bytes may have come with the handshake */
+  connection->readable = true; /* more bytes may have come with the PROXY header or handshake */
   gyre_http_connection_deadline(connection, acceptor->draining ? GYRE_HTTP_GRACE_NS : acceptor->limits.first_byte_ns);
 }
 
 /* --- TLS and the PROXY header --- */
 
-/* Changes the watched events. The loop reports events again that are already there. */
+/* Changes the watched events. Events that are already there are reported again. */
 static bool watch(struct gyre_http_connection *connection, unsigned interest) {
   struct gyre_loop *loop = gyre_http_loop(connection);
   int fd = connection->transport.fd;
@@ -148,7 +148,7 @@ static void handshake_failed(struct gyre_http_connection *connection) {
     gyre_http_connection_end(connection, false);
     return;
   }
-  connection->readable = true; /* more bytes may have come with the first */
+  connection->readable = true; /* more bytes may have come with the first bytes */
   read_off(connection);
 }
 
@@ -369,7 +369,7 @@ void gyre_http_connection_detach(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_loop *loop = gyre_http_loop(connection);
   gyre_loop_unwatch(loop, &connection->watch);
-  connection->protocol->detached(connection); /* first: gyre_loop_abandon calls all watches */
+  connection->protocol->detached(connection); /* first: abandon calls the watches that are left */
   gyre_loop_abandon(loop, connection->transport.fd);
   gyre_timers_cancel(&loop->timers, &connection->timer);
   gyre_list_remove(&connection->node);

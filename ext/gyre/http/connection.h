@@ -14,7 +14,7 @@
 
 struct gyre_http_connection;
 
-/* Functions that the loop calls, never one within another. Each may free the connection. */
+/* `begin`, `readable`, `late`, `drain` and `room` may free the connection. */
 struct gyre_http_protocol {
   const char *alpn, *preface; /* ALPN name and a client's first bytes; NULL: the default */
   /* Allocates (malloc) memory shared by an acceptor's connections. */
@@ -107,16 +107,16 @@ void gyre_http_connection_begin_inner(struct gyre_http_connection *connection,
                                       const struct gyre_http_connection *outer);
 /* Calls `readable` in the next turn. */
 void gyre_http_connection_report_again(struct gyre_http_connection *connection);
-/* Passes the connection to a protocol. */
 void gyre_http_connection_enter(struct gyre_http_connection *connection, const struct gyre_http_protocol *protocol,
                                 const char *bytes, size_t length);
 void gyre_http_connection_close(struct gyre_http_connection *connection, bool reset);
-void gyre_http_connection_detach(struct gyre_http_connection *connection); /* leaves it open */
+/* Takes the connection off the loop and leaves it open. */
+void gyre_http_connection_detach(struct gyre_http_connection *connection);
 /* Closes the server's side and discards the client's bytes. */
 void gyre_http_connection_linger(struct gyre_http_connection *connection);
 /* Does nothing while a handler runs: the handler's end then frees the connection. */
 void gyre_http_connection_free(struct gyre_http_connection *connection);
-/* Frees the connection after the loop and the exchanges are freed. */
+/* Frees a connection whose loop and exchanges are already freed. */
 void gyre_http_connection_discard(struct gyre_http_connection *connection);
 /* Closes and frees the connection. */
 void gyre_http_connection_end(struct gyre_http_connection *connection, bool reset);

@@ -402,7 +402,7 @@ void gyre_init_http_env(void) {
   }
 }
 
-/* Finds the template's places, and in the first call Ruby's classes. */
+/* Fills env.places from the template. The first call also looks up Ruby's classes. */
 void gyre_http_env_prepare(struct gyre_http_acceptor *acceptor) {
   struct filling filling = {Qnil, &acceptor->env.places, NULL, 0};
   memset(acceptor->env.places.values, -1, sizeof(acceptor->env.places.values));

@@ -105,7 +105,7 @@ struct gyre_http_exchange {
     bool seen, told;
   } departure; /* of the client */
   struct {
-    int64_t received, ahead; /* bytes given to the app; bytes already there at the start */
+    int64_t received, ahead; /* bytes read or discarded; bytes already there at the start */
     int64_t waited_ns;       /* time spent waiting for the body; 0 again before a discard */
     bool over, reading_off;  /* `reading_off`: discards the rest that the app has not read */
   } body;                    /* the request's */
@@ -139,8 +139,8 @@ int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint6
 void gyre_http_exchange_end_wait(struct gyre_http_exchange *exchange, int64_t from_ns);
 void gyre_http_exchange_limit(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange);
-/* Called by callbacks of the loop when the client has closed its side or the connection has ended.
- * A fiber settles the promise later. */
+/* Records the client's departure if the connection or stream is closed or reset. Switches no
+ * fibers: the promise is settled later. */
 void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange);
 /* Wakes the fiber waiting for the request's body. */
 void gyre_http_exchange_wake_reader(struct gyre_http_exchange *exchange);

@@ -1,7 +1,6 @@
 /* Gyre::HTTP::OpenFile: opens a regular file below a folder. Files::Root checks the name, which a
  * client has sent. The kernel resolves the name in one step, so that no folder can become a
- * symbolic link meanwhile. Waits for a disk only if `wait` is set, without the GVL, in a thread of
- * Gyre::Offload.
+ * symbolic link meanwhile. Uses a disk only if `wait` is set, without the GVL (Gyre::Offload).
  *
  * If there is no openat2(2) (before Linux 5.6, or filtered), opens one folder after the other and
  * follows no symbolic link, unless `follow` is set. */

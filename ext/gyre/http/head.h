@@ -129,7 +129,7 @@ struct gyre_http_authority {
   struct gyre_http_slice whole, host, port;
 };
 
-/* Parses host [":" port]. Returns false if there is no host, or if there is user information. */
+/* Parses host [":" port]. Returns false if either is invalid, or if there is user information. */
 bool gyre_http_authority_parse(struct gyre_http_authority *authority, const char *bytes, uint32_t offset,
                                uint32_t length);
 void gyre_http_authority_assign(struct gyre_http_head *head, const struct gyre_http_authority *authority);

@@ -13,7 +13,7 @@ static struct gyre_http_exchange *current(VALUE self) {
   return exchange;
 }
 
-/* True in another thread than the loop's, where ThreadCalls must run the method
+/* True in another thread than the loop's: ThreadCalls must then run the method in the loop's thread
  * (thread_calls.rb). */
 static bool is_outside(VALUE self) {
   const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);

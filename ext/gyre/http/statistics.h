@@ -27,7 +27,7 @@ struct gyre_http_statistics {
   uint64_t handshakes, handshakes_resumed, handshakes_failed; /* TLS handshakes: made, resumed, failed */
 };
 
-/* Counts a response; status 0: it failed. Does not count a negative duration. */
+/* Counts a response; status 0: no head was sent. Does not count a negative duration. */
 void gyre_http_statistics_response(struct gyre_http_statistics *statistics, unsigned status, int64_t duration_ns);
 
 /* Moves a transport's counts to the statistics, so that each byte counts once. */

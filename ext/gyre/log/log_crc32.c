@@ -21,7 +21,7 @@ static uint32_t little_endian(const unsigned char *bytes) {
   return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-/* Does not invert the CRC at its begin and end. */
+/* Does not invert the CRC before and after the bytes. */
 static uint32_t by_tables(uint32_t crc, const unsigned char *at, size_t length) {
   for (; length >= 8; length -= 8, at += 8) {
     const uint32_t one = little_endian(at) ^ crc, two = little_endian(at + 4);

@@ -86,7 +86,7 @@ static size_t missing(const struct gyre_log_decoder *decoder, const char *bytes,
   return more < length ? more : length;
 }
 
-/* Completes the incomplete message, and advances past its bytes. Returns 0 or the fault. */
+/* Completes the incomplete message, and advances past its bytes. Returns 0, a fault or -ENOMEM. */
 static int complete(struct gyre_log_decoder *decoder, const char **bytes, size_t *length) {
   struct gyre_log_message message;
   while (decoder->rest.length > 0 && *length > 0) {

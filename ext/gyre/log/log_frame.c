@@ -16,7 +16,7 @@ const char *gyre_log_wrong_text(int wrong) {
   }
 }
 
-/* Parses the length, which is given twice in four digits. Returns 0 if it is invalid. */
+/* Parses the length, which is sent twice, in four digits each. Returns 0 if it is invalid. */
 static size_t frame_length(const char *bytes) {
   size_t length = 0;
   if (memcmp(bytes, bytes + 4, 4) != 0) return 0;

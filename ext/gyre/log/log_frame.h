@@ -1,5 +1,5 @@
 /* Cuts a connection's bytes into messages and their parts: frames of the old wire, records, syslog.
- * Cuts JSON only into lines. Copies only the prefix of a syslog message. No ruby.h. */
+ * Cuts JSON only into lines. Copies only syslog messages that get a prefix. No ruby.h. */
 #pragma once
 
 #include "log/log_buffer.h"
@@ -48,7 +48,7 @@ const char *gyre_log_wrong_text(int wrong);
  * negative enum gyre_log_wrong, or GYRE_LOG_NO_MEMORY. */
 #define GYRE_LOG_NO_MEMORY (-1000)
 long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message);
-/* Takes the rest as the last message, if any. Returns 0, or a negative enum gyre_log_wrong. */
+/* Takes the rest as the last message, if any. Returns 0, or an error as gyre_log_cut. */
 long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                        struct gyre_log_message *message);
 

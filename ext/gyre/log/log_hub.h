@@ -85,14 +85,14 @@ struct gyre_log_arrival {
 
 struct gyre_log_sink {
   unsigned references;
-  size_t *total; /* bytes in all sinks that have no limit */
+  size_t *total; /* hub->bytes, which counts sinks that have no limit */
   uint64_t number;
   enum gyre_log_format format;
   bool cull, raw;
   bool origin;  /* lines show the origin */
   size_t limit; /* SIZE_MAX: none */
-  /* Beyond the bound the sink is full, and senders pause. Beyond twice the bound plus 16 MB, drops
-   * messages of senders that cannot pause. If `drops` is set, drops all messages when full. */
+  /* Beyond the bound the sink is full: senders pause, and messages of senders that cannot pause are
+   * dropped. Beyond twice the bound plus 16 MB, refuses records and drops other messages. */
   size_t bound;   /* SIZE_MAX: none */
   size_t pending; /* bytes taken, but not written yet */
   bool drops;     /* drops messages when full: no client waits for its records */
@@ -168,7 +168,7 @@ struct gyre_log_hub {
   size_t bytes;      /* bytes of incomplete messages and of sinks that have no limit */
   size_t incomplete; /* bytes of incomplete messages */
   uint64_t sinks_opened;
-  bool crowded;                         /* a message met a full sink */
+  bool crowded;                         /* a decoder's message met a full sink */
   const struct gyre_log_origin *origin; /* origin of the present message; NULL: unknown */
   bool unstoppable;                     /* the present message's sender cannot pause */
   struct gyre_log_time time, logged_at;

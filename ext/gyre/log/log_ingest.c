@@ -1,6 +1,6 @@
 /* Gyre::Log::Ingest with sinks, sessions and decoders (contract: lib/gyre/log/ingest.rb). The hub
- * (log_hub.h) works without Ruby. These objects refer to no other objects, so they mark nothing and
- * are freed in any order. */
+ * (log_hub.h) works without Ruby. The Ruby objects do not refer to each other, so they mark nothing
+ * and are freed in any order. */
 #include "gyre.h"
 #include "log/log_crc32.h"
 #include "log/log_hub.h"
@@ -156,7 +156,7 @@ static VALUE sink_is_blocked(VALUE self) {
 
 static VALUE sink_has_room(VALUE self) { return boolean(!gyre_log_sink_exceeds(sink_of(self), 2)); }
 
-/* True if a message met the full sink since the last call. */
+/* True if a decoder's message met the full sink since the last call. */
 static VALUE sink_was_hit(VALUE self) {
   struct gyre_log_sink *const sink = sink_of(self);
   const bool hit = sink->hit;
@@ -297,7 +297,7 @@ static VALUE decoder_messages(VALUE self) { return ULL2NUM(decoder_of(self)->mes
 
 /* --- routes --- */
 
-/* Raises ArgumentError for another hub's sink, which this hub does not keep alive. */
+/* Raises ArgumentError for another hub's sink: a route could outlive the hub that the sink uses. */
 static struct gyre_log_sink *own_sink(const struct gyre_log_hub *hub, VALUE object) {
   const struct sink *const sink = rb_check_typeddata(object, &sink_type);
   if (sink->hub != hub) rb_raise(rb_eArgError, "a sink of another ingest");

@@ -56,7 +56,7 @@ static inline int escaped(unsigned char byte, enum escaping escaping) {
   return (byte < 0x20 && byte != '\t') || byte == 0x7f || byte == '\\' || (escaping == OF_FIELD && byte == '|');
 }
 
-/* True only if none of eight bytes needs escaping. May be false although none does. */
+/* True only if none of eight bytes needs escaping. May be false even then. */
 static inline int clean_word(const char *bytes, enum escaping escaping) {
   uint64_t eight;
   memcpy(&eight, bytes, 8);

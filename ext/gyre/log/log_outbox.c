@@ -9,7 +9,7 @@
  *   append(severity, message) → true: stored;  nil: stored, wake the sender;  false: refused, because of a limit, attention or a
  *       fork, or unless the message is a String in UTF-8, US-ASCII or BINARY, and the severity a String, a Symbol or a number of
  *       Logger's (UNKNOWN as "fatal": servers drop unknown severities)
- *   store(severity, message, beyond_limit) → as append, but ignores attention, and maybe the limit
+ *   store(severity, message, beyond_limit) → as append, despite attention; true: despite the limit
  *   attention=       true: append refuses every record, so that the caller looks for a reason
  *   framed, framed=         true: refuses records that no frame can carry
  *   take → [String of whole records, last sequence number, count], or nil

@@ -66,7 +66,7 @@ long gyre_log_record_cut(struct gyre_log_cutter *cutter, const char *bytes, size
   return (long)(GYRE_LOG_RECORD_PREFIX + size);
 }
 
-/* Sets `record` to the record's length. Returns false if it is incomplete, or at the end. */
+/* Sets *record to the length of the record at `offset`. Returns false if it is incomplete. */
 static bool whole(const char *bytes, size_t length, size_t offset, size_t *record) {
   if (length - offset < GYRE_LOG_RECORD_HEAD) return false;
   *record = GYRE_LOG_RECORD_PREFIX + (size_t)get32(bytes + offset);

@@ -78,7 +78,7 @@ struct gyre_memcached_pipeline {
   uint64_t head, tail; /* numbers of commands */
   uint64_t offered;    /* last command passed to the socket */
   size_t wanted;       /* input bytes needed for the first reply */
-  bool taking;         /* `take` delivers replies */
+  bool taking;         /* true while `take` delivers replies */
 };
 
 /* State of a connection that a loop drives. */

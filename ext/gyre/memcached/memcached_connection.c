@@ -331,8 +331,8 @@ void gyre_memcached_connection_send(struct gyre_memcached_connection *connection
 #define MAY(code) (1u << GYRE_MEMCACHED_##code)
 #define ERRORS (MAY(SERVER_ERROR) | MAY(CLIENT_ERROR) | MAY(ERROR))
 
-/* Valid replies of each command; other replies close the connection. After CLIENT_ERROR or ERROR
- * for a value, the server may read its bytes as commands; after SERVER_ERROR it skips them. */
+/* Valid replies of each command; other replies close the connection. After CLIENT_ERROR or ERROR,
+ * the server may read a value's bytes as commands; after SERVER_ERROR it skips them. */
 static const unsigned may_follow[] = {
     [GYRE_MEMCACHED_VERB_MG] = MAY(VA) | MAY(HD) | MAY(EN) | ERRORS,
     [GYRE_MEMCACHED_VERB_MS] = MAY(HD) | MAY(NS) | MAY(EX) | MAY(NF) | MAY(SERVER_ERROR),
@@ -470,7 +470,7 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
       fail_with(connection, (int)count);
       return;
     }
-    /* Watches now for input, because an end that was reported already causes no new edge. */
+    /* Reads on if the server's end was reported, because the end causes no second edge. */
     if (!connection->ended && gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) {
       watch_for(connection, GYRE_READABLE);
       break;

@@ -80,8 +80,8 @@ static ssize_t broken(struct gyre_memcached_reply *reply, const char *reason) {
   return -1;
 }
 
-/* Parses digits up to `end` or a space. Returns false if there are no digits, other bytes, or more
- * than 64 bits. */
+/* Parses digits up to `end` or a space. Returns false if there is no digit, if there are other
+ * bytes, or above 64 bits. */
 static bool number(const char **place, const char *end, uint64_t *value) {
   const char *p = *place;
   uint64_t result = 0;

@@ -266,8 +266,8 @@ static void take_head(VALUE self, struct client *client, const struct gyre_http_
   if (client->body == GYRE_REPLY_CHUNKED) gyre_http1_chunked_reset(&client->chunks);
 }
 
-/* Returns the status of the next head, interim or final. Parses a head that comes in one piece in
- * lent memory, and keeps only the bytes after the head. */
+/* Returns the status of the next head, interim or final. If a head comes in one piece, parses it in
+ * lent memory and keeps only the bytes after it. */
 static VALUE client_receive_head(VALUE self) {
   struct client *client = get(self);
   struct gyre_http_field fields[FIELDS_LIMIT];

@@ -30,7 +30,7 @@ static void write_failed(struct gyre_http_exchange *exchange, int error) {
 
 struct output_wait {
   VALUE self;
-  size_t held; /* bytes that remain to be sent after the wait */
+  size_t held; /* bytes in memory that remain to be sent */
   int ready;
   bool gives_way, over;
 };
@@ -526,7 +526,7 @@ static VALUE next_request(VALUE self) {
     if (!exchange) return Qnil;
   }
   struct gyre_http_connection *connection = exchange->connection;
-  if (!connection->keep_alive) { /* even a drain must keep a promised keep-alive */
+  if (!connection->keep_alive) { /* a drain, too, keeps a connection if a response promised it */
     /* Lingers: a close with unread input would lose the response. */
     if (!exchange->body.over || connection->readable || gyre_transport_available(&connection->transport) > 0) {
       gyre_http_connection_linger(connection);
@@ -565,7 +565,7 @@ static VALUE hijack(struct gyre_http_exchange *exchange) {
   struct gyre_http_connection *connection = exchange->connection;
   struct gyre_transport *transport = &connection->transport;
   VALUE socket, handler = connection->acceptor->handler;
-  gyre_http_exchange_leave_place(exchange); /* the app may use it for long */
+  gyre_http_exchange_leave_place(exchange); /* the app may use the socket for long */
   if (transport->operations->release) {     /* Ruby's own sockets have no TLS */
     VALUE taken = gyre_net_transport_take(transport, gyre_http_remote_address(connection));
     leave(connection);

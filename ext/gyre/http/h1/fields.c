@@ -15,7 +15,7 @@ int gyre_http1_refuse(struct gyre_http_head *head, uint16_t status, const char *
   return -1;
 }
 
-/* Returns the number of a name that the parsers interpret. */
+/* Returns the number of a name that the parsers interpret, or GYRE_HTTP_FIELD_OTHER. */
 static uint16_t known_name(const char *name, size_t length) {
   switch (length) {
   case 4: return SAME_WORD(name, length, "host") ? GYRE_HTTP_FIELD_HOST : GYRE_HTTP_FIELD_OTHER;

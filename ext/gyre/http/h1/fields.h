@@ -24,7 +24,7 @@ enum gyre_http1_phase {
   PHASE_REFUSED
 };
 
-/* Highest limit of a section, so that all offsets fit into 32 bits. */
+/* Maximum bytes of a section, even if its limit is higher: all offsets fit into 32 bits. */
 #define GYRE_HTTP1_SECTION_BYTES_MAX (UINT32_C(1) << 29)
 
 /* Interprets a field. Returns 0 to keep the field, 1 to drop it, -1 after gyre_http1_refuse. */

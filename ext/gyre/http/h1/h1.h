@@ -21,7 +21,7 @@ static inline struct gyre_http1_exchange *gyre_http1_of(struct gyre_http_exchang
 extern const struct gyre_http_exchange_operations gyre_http1_exchange_operations; /* exchange.c */
 
 /* connection.c */
-/* Parses the transport's input. Returns false if the head is incomplete. */
+/* Parses the input. Returns false if the head is incomplete. A refusal sets request->status. */
 bool gyre_http1_parse(struct gyre_http_connection *connection, struct gyre_http_request *request);
 void gyre_http1_release_partial(struct gyre_http_connection *connection);
 /* True if the handler can run now. A refused request needs no place. */

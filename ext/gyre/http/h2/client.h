@@ -27,7 +27,7 @@ struct gyre_http2_client {
   struct gyre_http2_limits limits;
   struct gyre_http_capacity capacity;
   struct gyre_http_client_limits own; /* time limits of waits */
-  int64_t received_ns;                /* last bytes, or first request after an idle time */
+  int64_t received_ns;                /* when bytes came, or a request began after an idle time */
   uint8_t state;                      /* enum gyre_http2_client_state */
   int error;                          /* -errno */
   uint32_t calls;                     /* calls that have a stream */
@@ -45,7 +45,7 @@ struct gyre_http2_call {
   VALUE self, client_object, headers, trailers;
   VALUE body;                        /* the String that the stream sends, or nil */
   VALUE early;                       /* response bytes that came before the request's end, or nil */
-  struct gyre_http2_stream *stream;  /* NULL after the stream's end */
+  struct gyre_http2_stream *stream;  /* NULL once released */
   struct gyre_wait *reader, *writer; /* on the stacks of parked fibers */
   int64_t until_ns;                  /* end of the request's time; -1: none */
   int64_t received;                  /* body bytes taken by the caller */

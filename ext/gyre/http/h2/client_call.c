@@ -358,8 +358,8 @@ static VALUE call_cancel(VALUE self) {
 }
 
 /* Tells whether the server may have processed an unanswered request. True: the connection has ended
- * after the head was sent. False: the head was not sent, or the server refused the stream. Else
- * nil. */
+ * after the head was sent. False: the head was not sent, or the server refused the stream.
+ * Otherwise nil. */
 static VALUE call_unanswered(VALUE self) {
   const struct gyre_http2_call *call = call_get(self);
   const struct gyre_http2_stream *stream = call->stream;

@@ -102,7 +102,7 @@ static void wake_changed(struct gyre_http_connection *connection) {
 }
 
 /* `enter` and `leave` enclose each call from the loop: the connection is not freed between them.
- * `leave` passes on the exception of `raised`. */
+ * `leave` passes on the exception whose state is `raised`. */
 static void enter(struct gyre_http_connection *connection) { own(connection)->entered++; }
 
 static void leave(struct gyre_http_connection *connection, int raised) {
@@ -388,7 +388,7 @@ static int deliver(struct gyre_http_connection *connection) {
   return raised;
 }
 
-/* `bytes` may be in the transport's input, which is freed. */
+/* `bytes` may be in the transport's input, which this function frees. */
 static int take(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_http2_session *session = &own(connection)->session;
   uint64_t malformed = session->malformed;

@@ -12,7 +12,7 @@ struct gyre_http2_connection {
   struct gyre_deferred sending; /* at the turn's end */
   struct gyre_watch room;       /* waits for room in a full socket; otherwise fd -1 */
   uint32_t running;             /* handlers, and connections within streams */
-  uint32_t entered;             /* nested calls from the loop; not freed before 0 */
+  uint32_t entered;             /* nested calls from the loop; a free waits for 0 */
   int64_t began_ns, idle_ns;    /* idle_ns: time of the last stream's end */
   int64_t blocked_ns;           /* when the socket became full; 0: not full */
   int64_t warned_ns;            /* when a drain's first GOAWAY was sent; 0: not yet */
@@ -43,7 +43,7 @@ extern const struct gyre_http_exchange_operations gyre_http2_exchange_operations
 void gyre_http2_connection_send(struct gyre_http_connection *connection);
 /* Ends and frees the connection if it is over; otherwise sets its timer. */
 void gyre_http2_connection_settle(struct gyre_http_connection *connection);
-/* Releases a stream after its handler or tunnel. Queued bytes are still sent. May free both. */
+/* Releases a stream after its handler or tunnel; sends queued bytes. May free the connection. */
 void gyre_http2_connection_leave_stream(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
 void gyre_init_http2_connection(void);
 

@@ -621,7 +621,7 @@ static void begin_frame(struct gyre_http2_session *session, const uint8_t *head)
   session->frame.ends_block = of_block && head[4] & NGHTTP2_FLAG_END_HEADERS;
 }
 
-/* Notes a header block's end here, because libnghttp2 does not report that of a wrong block. */
+/* Notes a header block's end here: libnghttp2 does not report the end of a wrong block. */
 static void end_frame(struct gyre_http2_session *session) {
   if (session->frame.ends_block) session->head_since_ns = 0;
   session->frame.ends_block = false;

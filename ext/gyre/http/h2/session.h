@@ -57,7 +57,7 @@ struct gyre_http2_stream {
     struct gyre_bytes *bytes; /* body bytes that the app has not taken */
     uint32_t counted;         /* share in the budget of input */
     uint32_t granted;         /* bytes already returned to the connection's window */
-    int64_t headed_ns;        /* begin of the wait for the body */
+    int64_t headed_ns;        /* start of the wait for the body */
     int64_t came_ns;          /* when the last bytes came */
     bool ended : 1;
     bool discards : 1; /* drops the rest */
