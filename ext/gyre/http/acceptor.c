@@ -443,7 +443,7 @@ static VALUE acceptor_stats(VALUE self) {
   return stats;
 }
 
-/* Returns the use of each budget, for tests and benchmarks. */
+/* Returns the use of each budget, for metrics and tests. */
 static VALUE acceptor_used(VALUE self) {
   const struct gyre_http_capacity *capacity = &acceptor_get(self)->capacity;
   VALUE used = rb_hash_new();

@@ -97,6 +97,6 @@ static inline bool gyre_http_budget_is_over(const struct gyre_http_budget *budge
 #define GYRE_HTTP_WAITING_HOLD_TOO_MUCH "the requests that wait hold too much memory"
 
 /* Queues a request, and counts the `bytes` of its head in *counted and in the budget. `last`: its
- * client is half-closed. Returns NULL, or the reason of a refusal; then no bytes are counted. */
+ * client is half-closed. Returns NULL, or the reason of a refusal, which counts no bytes. */
 const char *gyre_http_capacity_enter(struct gyre_http_capacity *capacity, struct gyre_admission_waiter *waiter,
                                      uint32_t *counted, size_t bytes, bool last);

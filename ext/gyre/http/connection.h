@@ -27,7 +27,7 @@ struct gyre_http_protocol {
   void (*late)(struct gyre_http_connection *connection);
   /* Called when the server stops. Ends idle work and lets other work complete. */
   void (*drain)(struct gyre_http_connection *connection);
-  /* Called, also repeatedly, when the connection leaves the protocol. Wakes all waiting fibers. */
+  /* Called once or more when the connection leaves the protocol. Wakes all waiting fibers. */
   void (*detached)(struct gyre_http_connection *connection);
   /* Frees connection->own, or returns false to do so later. `gone`: loop and exchanges are
    * freed. */

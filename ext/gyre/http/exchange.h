@@ -130,7 +130,7 @@ void gyre_http_exchange_free(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_measure(struct gyre_http_exchange *exchange);
 /* Makes exchanges large enough for this version. */
 void gyre_http_exchange_reserve(const struct gyre_http_exchange_operations *operations);
-/* Gives back the request's place; the request no longer counts as running. */
+/* Gives back the request's place and ends the request's time limit. */
 void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange);
 /* Begins a wait for the client. `given`: bytes sent so far; `held`: bytes still in memory. Gives
  * back the place of a complete response, unless such responses hold too much memory. Returns the

@@ -1,5 +1,5 @@
-/* Decodes a connection's bytes (log_hub.h). Cuts whole messages in place; copies only an incomplete
- * message. */
+/* Decodes a connection's bytes (log_hub.h). Cuts whole messages in place; copies only incomplete
+ * messages and JSON lines. */
 #include "log/log_hub.h"
 
 void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub *hub, struct gyre_log_session *session,

@@ -1,7 +1,7 @@
 /* Routes, taps, channels and counts of the ingest (log_hub.h). */
 #include "log/log_hub.h"
 
-/* Maximum bytes of service and severity in the table of channels. */
+/* Maximum bytes of service and severity together in the table of channels. */
 #define NAMES_LIMIT 255
 /* Maximum services that have counters. */
 #define COUNTERS_MAX ((size_t)1 << 20)

@@ -7,9 +7,9 @@
  * A channel is a service with a severity: its sinks, and its lines' constant part. A table of fixed
  * size keeps channels; a change of routes empties it.
  *
- * Callers of ..._open hold a reference, returned by ..._release; others count theirs in
- * `references`: routes and taps hold sinks, decoders their session, and all of them the hub. Any
- * order of release is valid. */
+ * A caller of ..._open holds a reference until ..._release. Routes and taps also count in
+ * `references` of their sinks, decoders in those of their hub and session. Sinks must be released
+ * before their hub; otherwise any order of release is valid. */
 #pragma once
 
 #include "log/log_frame.h"
@@ -124,7 +124,7 @@ int gyre_log_sink_finish(struct gyre_log_sink *sink);
 /* Called after bytes and clients are read. */
 void gyre_log_sink_clear(struct gyre_log_sink *sink);
 
-/* True if the sink's bytes, with unwritten bytes, exceed this part of its bound. */
+/* True if the sink's bytes, with unwritten bytes, exceed its bound divided by `parts`. */
 static inline bool gyre_log_sink_exceeds(const struct gyre_log_sink *sink, size_t parts) {
   return sink->bytes.length + sink->pending > sink->bound / parts;
 }

@@ -510,8 +510,8 @@ static bool busy_lately(const struct gyre_http_connection *connection) {
   return gyre_loop_now(gyre_http_loop(connection)) - idle_since_ns < RECENT_NS;
 }
 
-/* Ends an idle connection, but not if a request may have come, because its client could not know
- * whether to repeat it. Part of a request may also be in a TLS record. */
+/* Ends an idle connection, unless a request may have come: the client could not know whether to
+ * repeat the request. TLS may also hold a part of a request. */
 static void drain(struct gyre_http_connection *connection) {
   if (connection->exchange || !connection->is_idle) return;
   if (busy_lately(connection) || gyre_transport_input_waits(&connection->transport)) {

@@ -113,8 +113,8 @@ static void consume(struct gyre_http2_stream *stream, size_t length) {
 }
 
 /* Returns bytes to the connection's window at once, so that a slow reader does not stop other
- * streams: input that has no handler or belongs to a tunnel, and a client's responses within the
- * budget. The stream's window and the budget still limit them. */
+ * streams. A server does so if no handler reads the bytes, or a tunnel does; a client, within its
+ * input budget. The stream's window and the budget still limit these bytes. */
 static void grant(struct gyre_http2_stream *stream, size_t length) {
   const struct gyre_http2_session *session = stream->session;
   if (session->client ? gyre_http_budget_is_over(&session->capacity->input) : stream->owner && !stream->tunnel) return;
