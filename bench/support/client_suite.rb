@@ -121,7 +121,7 @@ module Bench
       Waiting.new("fan-out", "Three requests at once that wait 0.1, 0.2 and 0.3 s", RUBY,
                   [Column.new("seconds", :wall_s, 3)], { "each" => 1 }),
       Work.new("idle", "Memory of an idle kept connection", %w[gyre net-http async-http], [Column.new("RSS, KB each", :each_kb, 2)],
-               { "each" => 2_000 }, work: "idle"),
+               { "each" => 8_000 }, work: "idle"),
       Work.new("idle-tls", "The same over TLS", %w[gyre async-http], [Column.new("RSS, KB each", :each_kb, 2)],
                { "each" => 2_000 }, work: "idle", protocol: :tls)
     ].freeze

@@ -22,9 +22,6 @@ module Bench
       "typhoeus" => "Typhoeus, a hydra"
     }.freeze
 
-    # How many connections open and close before the measured ones.
-    REHEARSED = 100
-
     # A response that is not the expected one.
     class Wrong < StandardError; end
 
@@ -75,8 +72,9 @@ module Bench
         super
         require "gyre"
         require "gyre/http/client"
-        tls = ::Gyre::TLS.client(verify: false, alpn: @protocol == :http2 ? %w[h2] : []) if tls?
-        @client = ::Gyre::HTTP::Client.new(@url, tls: tls, proxy: nil, connections_limit: 10_000, timeout_s: nil)
+        @tls = ::Gyre::TLS.client(verify: false, alpn: @protocol == :http2 ? %w[h2] : []) if tls?
+        @client = client
+        @others = []
       end
 
       def around(&block) = ::Gyre.run { block.call }
@@ -86,19 +84,17 @@ module Bench
         bytes
       end
 
-      # Leaves `count` kept connections behind, and no fibers.
-      def hold(path, count) = Array.new(count) { @client.stream("GET", path) }.each(&:body)
-      # Makes the same garbage with one connection, after code that connects was run and compiled.
-      def rehearse(path, count)
-        hold(path, REHEARSED)
-        @client.close
-        Array.new(count) { @client.stream("GET", path).tap(&:body) }
+      # Leaves `count` new kept connections behind, and no fibers.
+      def hold(path, count)
+        @others << other = client
+        Array.new(count) { other.stream("GET", path) }.each(&:body)
       end
 
       def up(path, io) = @client.put(path, io).body
 
       private
 
+      def client = ::Gyre::HTTP::Client.new(@url, tls: @tls, proxy: nil, connections_limit: 10_000, timeout_s: nil)
       def each_at_once(count, &block) = ::Gyre::Task.current.then { |task| Array.new(count) { task.async(&block) }.each(&:wait) }
       def with_connection = yield(@client)
       def body(client, path) = client.get(path).body
@@ -132,9 +128,10 @@ module Bench
       def around
         Async do
           @client = Async::HTTP::Client.new(@endpoint)
+          @others = []
           yield
         ensure
-          @client.close
+          [@client, *@others].each(&:close)
         end
       end
 
@@ -146,13 +143,10 @@ module Bench
       end
 
       def up(path, io) = @client.put(path, {}, Protocol::HTTP::Body::File.new(io)).read.to_s
-      def hold(path, count) = Array.new(count) { @client.get(path) }.each(&:read)
 
-      def rehearse(path, count)
-        hold(path, REHEARSED)
-        @client.close
-        @client = Async::HTTP::Client.new(@endpoint)
-        Array.new(count) { @client.get(path).tap(&:read) }
+      def hold(path, count)
+        @others << other = Async::HTTP::Client.new(@endpoint)
+        Array.new(count) { other.get(path) }.each(&:read)
       end
 
       private
@@ -178,12 +172,8 @@ module Bench
       end
 
       def hold(path, count)
-        @held = Array.new(count) { Net::HTTP.start(@uri.host, @uri.port, nil) }.each { |http| body(http, path) }
-      end
-
-      def rehearse(path, count)
-        hold(path, REHEARSED).each(&:finish)
-        with_connection { |http| Array.new(count) { http.get(path) } }
+        @held ||= []
+        @held.concat(Array.new(count) { Net::HTTP.start(@uri.host, @uri.port, nil) }.each { |http| body(http, path) })
       end
 
       def up(path, io)

@@ -3,6 +3,7 @@
 # What a server is told while it is busy: Gyre::Web::Commands, from threads and signal handlers.
 
 require "test_helper"
+require "pty"
 require "gyre"
 require "gyre/signals"
 require "gyre/web/signals/commands"
@@ -71,6 +72,17 @@ class WebCommandsTest < Minitest::Test
   ensure
     @commands.stop
     thread.kill.join
+  end
+
+  def test_a_terminal_whose_stream_the_program_has_closed_has_not_ended
+    program = 'require "gyre/web/signals/commands"; terminal = Gyre::Web::Terminal.new; $stdin.close; puts "ended: #{terminal.ended?}"'
+    PTY.spawn(RbConfig.ruby, "-I#{File.join(ROOT, "lib")}", "-e", program) do |output, _, pid|
+      assert_includes output.gets.to_s, "ended: false"
+    rescue Errno::EIO
+      flunk "the program printed nothing"
+    ensure
+      Process.wait(pid)
+    end
   end
 
   private

@@ -85,7 +85,7 @@ module Gyre
         @io = nil
       end
 
-      def ended? = !@io.nil? && !@io.tty?
+      def ended? = !@io.nil? && !@io.closed? && !@io.tty?
     end
 
     # Prints the process's tasks, with waits and backtraces, at QUIT, and at INFO where it exists
