@@ -47,7 +47,7 @@ struct gyre_dns_transaction *gyre_dns_transaction_get(VALUE self);
 VALUE gyre_dns_transaction_new(VALUE rules, const struct gyre_dns_request *request,
                                const struct gyre_dns_manner *manner, const struct gyre_datagram_address *from,
                                VALUE receiver, const struct gyre_datagram_local *local);
-/* Runs the rules, or only the last rule if a forwarder got no answer. Returns the response as a
+/* Runs the rules, or only `otherwise` if a forwarder got no usable answer. Returns the response: a
  * String, nil if gyre_dns_transaction_write has it, or false if a forwarder will answer. */
 VALUE gyre_dns_transaction_call(VALUE self);
 /* Writes up to 512 bytes. Returns their number. */

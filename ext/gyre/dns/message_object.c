@@ -28,7 +28,7 @@ static VALUE wire_name(VALUE self, VALUE text) {
   return rb_str_new((const char *)name, (long)gyre_dns_name_length(name));
 }
 
-/* Memory of one call. No Ruby code, and so no other fiber, runs during the call. */
+/* Used only while no Ruby code, and so no other fiber, can run. */
 static _Thread_local uint8_t lent[GYRE_DNS_MESSAGE_BYTES + GYRE_DNS_EXPANDED_BYTES];
 
 struct reading {

@@ -1,8 +1,8 @@
 /* Gyre::DNS::Receiver and Forwarder: UDP sockets on a loop, for lib/gyre/dns/server.rb, which owns
  * the receiver's socket, and upstream.rb. Both receive up to 16 packets per system call. A receiver
  * sends the responder's answers together, and runs rules in pooled fibers. A forwarder needs no
- * fibers. It passes each question on to one name server, with random id and letter case. If no
- * complete answer comes, the rules get the question again. */
+ * fibers. It passes questions on to one name server, each with a random id and random letter case.
+ * If no usable answer comes, the rules get the question again. */
 #include "dns/dns.h"
 #include "fiber/scheduler.h"
 #include "loop/forks.h"
@@ -208,8 +208,8 @@ static VALUE start_rules(VALUE self) {
   return Qnil;
 }
 
-/* Copies an upstream's reply to `to` as the response, records unchanged. `to` has room for `length`
- * + 64 bytes, or for a datagram. Returns the response's length; 0: the reply is unusable. */
+/* Makes an upstream's reply the response, its records unchanged, in `to`, a place of the queue.
+ * Returns the response's length; 0: the reply is unusable. */
 static size_t adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
   const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   struct gyre_dns_edns edns = transaction->manner.edns;

@@ -12,7 +12,7 @@ void gyre_dns_zone_free(struct gyre_dns_zone *zone);
 const uint8_t *gyre_dns_zone_origin(const struct gyre_dns_zone *zone);
 
 /* Adds a valid record, unless the same one is among the name's first thousand. Returns 0, -ENOMEM,
- * or -EINVAL if it is outside the zone or excluded by a CNAME or SOA. */
+ * or -EINVAL: outside the zone, a second or misplaced SOA, or a CNAME with other records. */
 int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t type, uint32_t ttl, const uint8_t *data,
                       size_t length);
 /* Sorts names for NSEC, after the last record. Returns 0, -ENOMEM, or -ENOENT: no SOA. */

@@ -73,7 +73,7 @@ struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self) {
 
 static uint8_t secret[16];
 
-/* Hashes up to 32 bytes. The secret hides String#hash's values, which a program may show. */
+/* Hashes up to 32 bytes with a secret, because a program may show values of String#hash. */
 static uint64_t hash(const void *bytes, size_t length) {
   uint8_t input[sizeof(secret) + 32];
   memcpy(input, secret, sizeof(secret));

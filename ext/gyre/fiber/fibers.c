@@ -18,7 +18,7 @@ static void forget_waits(struct gyre_scheduler *scheduler) {
   gyre_budget_refill(scheduler);
 }
 
-/* Allocates nothing: that might start the collector, which marks the scheduler. */
+/* Allocates nothing: an allocation may start the collector, which marks the scheduler. */
 void gyre_fibers_init(struct gyre_scheduler *scheduler) {
   forget_waits(scheduler);
   scheduler->thread = Qnil;
@@ -114,7 +114,7 @@ void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   gyre_fibers_wake_loop(scheduler);
 }
 
-/* Draws a ready fiber at random (xorshift64*), unless the first one has just started another. */
+/* Draws a ready fiber at random (xorshift64*), unless the queue's head is marked `first`. */
 static struct gyre_parked *draw(struct gyre_scheduler *scheduler) {
   struct gyre_list *node = scheduler->waits.ready.next;
   if (scheduler->waits.ready_count < 2 || GYRE_CONTAINER(node, struct gyre_parked, node)->first)

@@ -11,8 +11,8 @@ void gyre_parked_mark(struct gyre_scheduler *scheduler, struct gyre_parked *park
 void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
 void gyre_parked_make_ready(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool first);
 VALUE gyre_ready_take(struct gyre_scheduler *scheduler);
-/* Returns the fiber to enter next: a ready one; or the driver, if none is ready or the budget is
- * spent. Nil if there is no driver. */
+/* Returns the fiber to enter next: a ready one; or the driver (nil if there is none), if no fiber
+ * is ready, the budget is spent or an interrupt is due. */
 VALUE gyre_ready_next(struct gyre_scheduler *scheduler);
 /* True if the kernel must be asked before another fiber runs. */
 bool gyre_budget_is_spent(struct gyre_scheduler *scheduler);

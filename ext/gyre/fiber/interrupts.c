@@ -53,7 +53,7 @@ VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id) {
 }
 
 struct gyre_interrupt *gyre_interrupt_weakly(struct gyre_scheduler *scheduler, VALUE fiber, VALUE id, VALUE exception) {
-  /* The job has ended: its exception must not reach the worker's next job. */
+  /* An ended job's exception must not reach the worker's next job. */
   struct gyre_worker *worker = gyre_worker_of(scheduler, fiber);
   if (worker && !worker->function) return NULL;
   struct gyre_interrupt *interrupt = calloc(1, sizeof(*interrupt));
@@ -227,8 +227,8 @@ static VALUE raise_body(VALUE argument) {
   return rb_fiber_raise(pair[0], 1, &pair[1]);
 }
 
-/* True if the fiber has resumed another one: a transfer to it fails. First looks at the backtrace,
- * because a fiber that left by its own transfer must not be entered. */
+/* True if the fiber has resumed another one, so that a transfer to it fails. First looks at the
+ * backtrace, because a fiber that left by its own transfer must not be entered. */
 static bool is_resuming(VALUE fiber) {
   VALUE place = rb_funcall(fiber, rb_intern("backtrace"), 2, INT2FIX(0), INT2FIX(1));
   VALUE line = RB_TYPE_P(place, T_ARRAY) ? rb_ary_entry(place, 0) : Qnil;

@@ -92,7 +92,7 @@ ssize_t gyre_nonblocking_move(int fd, void *bytes, size_t length, bool writes, e
   if (kind != GYRE_IO_PIPE && is_file(fd)) return writes ? GYRE_IO_FILE : unasked_file(fd);
   int state = gyre_ready_now(fd, writes ? GYRE_WRITABLE : GYRE_READABLE);
   if (state <= 0) return state < 0 ? state : -EAGAIN;
-  /* A ready blocking pipe takes PIPE_BUF bytes at once; a longer write would wait. */
+  /* A ready blocking pipe takes PIPE_BUF bytes at once; a longer write may wait. */
   if (writes && length > PIPE_BUF && !(fcntl(fd, F_GETFL) & O_NONBLOCK)) length = PIPE_BUF;
   count = GYRE_RETRY(writes ? gyre_write(fd, bytes, length) : gyre_read(fd, bytes, length));
   return count < 0 ? -errno : count;

@@ -13,8 +13,8 @@
 #define GYRE_IO_FILE (-100000) /* not an errno */
 #define GYRE_IO_FILE_WAITS (-100001)
 
-/* A guess about the descriptor, which saves system calls. The descriptor may have changed: a wrong
- * guess never makes a call wait. */
+/* A guess about the descriptor, which saves system calls. The descriptor may have changed, but a
+ * wrong guess never makes a call wait. */
 enum gyre_io_kind {
   GYRE_IO_ANY,
   GYRE_IO_SOCKET,  /* probably a socket */

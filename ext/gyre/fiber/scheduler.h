@@ -72,8 +72,8 @@ struct gyre_interrupt {
   VALUE id;                   /* of a fiber that may be collected (gyre_live_fiber), or nil */
   struct gyre_parked *parked; /* the wait that raises it */
   struct gyre_timer retry;
-  struct gyre_interrupt **owner;  /* the sender's pointer to this; NULL when this has ended */
-  struct gyre_interrupt **raiser; /* the driver's pointer to this, during Fiber#raise */
+  struct gyre_interrupt **owner;  /* the sender's pointer to this, cleared at the end; or NULL */
+  struct gyre_interrupt **raiser; /* the driver's pointer in Fiber#raise, cleared at the end; or NULL */
 };
 
 struct gyre_waits {
@@ -97,7 +97,7 @@ struct gyre_interrupts {
 /* workers.c */
 struct gyre_pool {
   struct gyre_list busy, idle;
-  struct gyre_list left_behind;      /* in a forked child: workers of its parent */
+  struct gyre_list left_behind;      /* workers of a fork's parent or an ended thread */
   struct gyre_blocked_table workers; /* all workers, by fiber */
   size_t busy_count, idle_count;
   size_t idle_least;  /* fewest idle workers since the last trim */
@@ -116,7 +116,7 @@ struct gyre_drivers {
 
 /* fibers.c */
 struct gyre_running {
-  VALUE entered;                  /* fiber entered last, or nil; not marked */
+  VALUE entered;                  /* fiber entered last, or nil; not marked, never dereferenced */
   struct gyre_worker *worker;     /* worker of `entered`, or NULL */
   struct gyre_question *question; /* for the fiber that is being entered */
 };
@@ -134,7 +134,7 @@ struct gyre_slice {
 struct gyre_blocks {
   struct gyre_blocked_table table; /* waits that an unblock may end, by fiber */
   st_table *early;                 /* fiber => blocker of an early unblock; nearly always empty */
-  st_table *signals;               /* fiber in ConditionVariable#wait => true after an unblock */
+  st_table *signals;               /* fiber in ConditionVariable#wait => a mutex has unblocked it */
 };
 
 /* wait.c: finds closed descriptors and deadlocks */

@@ -122,10 +122,10 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocks.table, fiber);
   struct gyre_wait *wait = node ? GYRE_CONTAINER(node, struct gyre_wait, blocked_node) : NULL;
   if (wait && wait->unblocked) {
-    /* The fiber has a gift, but was still in the blocker's list: another waiter gets this one. */
+    /* The fiber has a gift, but was still in the blocker's list: another waiter gets this gift. */
     (void)gyre_hand_on(scheduler, wait);
   } else if (wait && ends(wait, blocker)) {
-    /* An exception is pending: another waiter gets the gift. If there is no other waiter, the
+    /* If an exception is pending, another waiter gets the gift. If there is no other waiter, the
      * exception moves to the fiber's next wait. */
     if (wait->parked.interrupt && gyre_hand_on(scheduler, wait)) return Qtrue;
     if (wait->parked.interrupt) gyre_interrupt_return(scheduler, &wait->parked);

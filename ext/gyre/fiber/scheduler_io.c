@@ -126,8 +126,8 @@ static size_t transfer_open(struct transfer *transfer) {
   return gyre_buffer_bytes(transfer->buffer, transfer->writes, &transfer->base);
 }
 
-/* Runs in a thread of Gyre::Offload. Reads into memory of its own, because the wait may end before
- * the read. `read`: the IO, its descriptor, the offset, a String of the wanted length. */
+/* Runs in a thread of Gyre::Offload. The wait may end before the read: fails if the IO was closed,
+ * and reads into memory of its own. `read`: IO, descriptor, offset, String of the wanted length. */
 static VALUE read_in_thread(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, read)) {
   VALUE bytes = RARRAY_AREF(read, 3);
   if (RTEST(rb_funcallv(RARRAY_AREF(read, 0), rb_intern("closed?"), 0, NULL))) return INT2FIX(-EBADF);

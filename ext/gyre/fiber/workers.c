@@ -11,7 +11,7 @@
 #include <ruby/thread.h>
 #include <stdlib.h>
 
-#define IDLE_KEPT 16               /* idle workers that are never freed */
+#define IDLE_KEPT 16               /* idle workers that a trim leaves */
 #define TRIM_NS INT64_C(500000000) /* idle time after which further workers are freed */
 #define ENDED_LIMIT 4096           /* minimum ended fibers before a collection frees their stacks */
 #define STACKS_LIMIT 24000         /* stacks before a full collection; 30,000 fit in a process */

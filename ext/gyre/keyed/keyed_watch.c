@@ -12,7 +12,7 @@
 #include <ruby/io.h>
 #include <stdlib.h>
 
-#define SWEEP_NS INT64_C(100000000) /* minimum time between two searches for closed IOs */
+#define SWEEP_NS INT64_C(100000000) /* delay from an event to the search for closed IOs */
 #define FREE_LIMIT 4096             /* maximum watches kept for reuse */
 
 /* Keys are compared like Hash keys. Most keys equal only themselves: they are in a table by
@@ -300,8 +300,8 @@ static bool is_closed(struct gyre_keyed_watch *watch) {
   return NIL_P(watch->io) ? fcntl(watch->fd, F_GETFD) < 0 : gyre_io_is_closed(watch->io);
 }
 
-/* Finds closed and reopened IOs: the kernel drops their watches silently. Called after events, at
- * most once per SWEEP_NS. */
+/* Finds closed and reopened IOs: the kernel drops their watches silently. Called after IO#close,
+ * and after events at most once per SWEEP_NS. */
 static void sweep(struct gyre_keyed *keyed) {
   keyed->sweep_due = keyed->active_since_sweep = false;
   EACH(watch, &keyed->lists[GYRE_KEYED_ACTIVE]) {

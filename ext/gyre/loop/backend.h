@@ -1,9 +1,9 @@
 /* The contract between the loop and a way of asking the kernel (epoll, io_uring, kqueue, iocp).
  *
  * A backend is a table of functions and capability bits; loop.c does the bookkeeping. A backend
- * never includes ruby.h, raises or calls the loop. `wait` may run without the GVL, and `wake` in
- * any thread and signal handler. `watch` and `wait` return -EEXIST if the thread has changed and
- * the loop must reopen the backend. */
+ * never includes ruby.h, raises or calls the loop. `wait` may run without the GVL, `wake` in any
+ * thread and signal handler, the others in the loop's thread. `watch` and `wait` return -EEXIST if
+ * the thread has changed and the loop must reopen the backend. */
 #pragma once
 
 #include "loop/list.h"

@@ -55,7 +55,7 @@ struct group {
 };
 
 struct poll {
-  OVERLAPPED overlapped; /* first: completions have its address */
+  OVERLAPPED overlapped; /* first: completions have its address; begins like IO_STATUS_BLOCK */
   struct afd_poll_information information;
   struct group *group;
   struct poll *next; /* in state->spare */

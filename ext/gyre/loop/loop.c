@@ -327,7 +327,7 @@ static void deliver(struct gyre_loop *loop) {
   }
 }
 
-/* Always true if the clock is virtual, because such a clock stands still. */
+/* Does not wait for VERIFY_NS if the clock is virtual, because such a clock stands still. */
 static bool verification_is_due(const struct gyre_loop *loop, int64_t now_ns) {
   if (gyre_list_empty(&loop->unverified.watches)) return false;
   return now_ns - loop->unverified.since_ns >= VERIFY_NS || loop->virtual_ns ||

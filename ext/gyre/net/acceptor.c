@@ -15,7 +15,7 @@
 #define ACCEPT_BUDGET 256
 #define QUEUE_LENGTH 4096 /* backlog: Gyre::Endpoint::BACKLOG */
 #define PAUSE_NS INT64_C(1000000000)
-#define TURN_NS INT64_C(2000000) /* longest pause before a turn */
+#define TURN_NS INT64_C(2000000) /* limit of the pause, which grows with open connections */
 #define TURN_CONNECTIONS 64      /* open connections at which the pause is TURN_NS / 2 */
 #define TURNS_OF_ONE 8
 #define PATIENCE_NS INT64_C(20000000) /* pause for a process with far fewer connections */

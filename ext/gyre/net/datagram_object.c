@@ -183,7 +183,7 @@ static VALUE object_receive(VALUE self, VALUE timeout) {
   return object->received[object->next++];
 }
 
-/* Waits while the socket is full, but raises EAGAIN if an addressed Unix socket is. */
+/* Waits for room. Raises EAGAIN for a full Unix socket at `to`, whose room is never reported. */
 static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_address *to) {
   struct object *object = get(self);
   flush(object);

@@ -43,7 +43,7 @@ int gyre_shares_map(void) {
 #endif
 }
 
-/* False if another process has taken the place over. */
+/* True if this process has a place that no other process has taken over. */
 static bool is_own(struct gyre_shares *shares) {
   return shares->own && atomic_load_explicit(&shares->own->process, memory_order_relaxed) == shares->process;
 }

@@ -21,7 +21,7 @@
 #define FIRST_RECORD_BYTES 4096
 #define IDLE_NS INT64_C(1000000000)    /* idle time after which a burst ends */
 #define QUEUED_BYTES_LIMIT (64 * 1024) /* bytes encrypted ahead of sending */
-#define RECORDS_A_CALL 64              /* maximum records that a receive reads */
+#define RECORDS_A_CALL 64              /* records after which a receive returns */
 /* Maximum consecutive records without data, such as keys, tickets and alerts (BoringSSL: 32, Go:
  * 16). The handshake's limit is higher, because a client may split its hello into single bytes. */
 #define IDLE_RECORDS_LIMIT 32
@@ -438,7 +438,7 @@ static int tls_end(struct gyre_transport *transport) {
 static void tls_release(struct gyre_transport *transport) {
   struct tls *tls = transport->state;
   if (!tls) return;
-  /* Keeps the session valid: libssl drops it if the shutdown was not sent and received. */
+  /* Keeps the session valid: libssl drops it if close_notify was neither sent nor received. */
   if (!tls->reason) SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
   SSL_free(tls->ssl);
   gyre_bytes_free(&tls->received);

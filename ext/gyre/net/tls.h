@@ -11,7 +11,7 @@ struct gyre_tls_tickets;
 
 enum gyre_tls_verify { GYRE_TLS_VERIFY_NONE, GYRE_TLS_VERIFY_OPTIONAL, GYRE_TLS_VERIFY_REQUIRED };
 
-/* Options of a context, which does not keep the pointers. Texts are PEM unless noted, or NULL. */
+/* Options of a context, which keeps none of the texts. Texts are PEM unless noted, or NULL. */
 struct gyre_tls_options {
   bool server;
   const char *certificate; /* followed by the certificates between it and the root */
@@ -23,7 +23,7 @@ struct gyre_tls_options {
   enum gyre_tls_verify verify;
   const char *crl, *crl_name;       /* revocation lists, one per authority; name of their file */
   const char *ciphers, *suites;     /* for TLS 1.2 and 1.3; NULL: default */
-  int oldest, newest;               /* TLS versions in libssl's numbers; 0: the system's newest */
+  int oldest, newest;               /* TLS versions in libssl's numbers; newest 0: the system's */
   const char *groups;               /* for key exchange; NULL: default */
   const char *dh_parameters;        /* a server's, for TLS 1.2; NULL: none */
   struct gyre_tls_tickets *tickets; /* a server's ticket keys; NULL: the context's own */

@@ -156,7 +156,7 @@ static bool limit_sessions(SSL *ssl, const struct gyre_tls_context *context, con
   return SSL_set_session_id_context(ssl, policy, sizeof(policy)) == 1;
 }
 
-/* Takes only certificate and key from the identity; SSL_set_SSL_CTX would also replace other
+/* Takes only certificates and key from the identity; SSL_set_SSL_CTX would also replace other
  * settings, such as accepted clients. Called before libssl looks for a session. */
 static int choose_identity(SSL *ssl, int *alert, void *argument) {
   struct gyre_tls_context *context = argument;

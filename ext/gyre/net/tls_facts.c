@@ -105,7 +105,7 @@ static bool judge(void *argument, const unsigned char *der, int length) {
 }
 
 /* @api private Calls callable.call(der) for each of the peer's certificates, from the top of the
- * chain down; true trusts it. Call after TLS has begun. The callable must not wait or call self. */
+ * chain down; true trusts it. Call after begin_tls. The callable must not wait or use self. */
 static VALUE object_judge_by(VALUE self, VALUE callable, VALUE required) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   if (object->transport.operations != &gyre_transport_tls) rb_raise(rb_eRuntimeError, "TLS has not begun");

@@ -25,7 +25,7 @@ char *gyre_bytes_reserve(struct gyre_bytes **place, size_t room) {
   size_t held = gyre_bytes_held(bytes);
   if (room > GYRE_BYTES_LIMIT - held) return NULL;
   if (bytes && bytes->length + room <= bytes->capacity) return bytes->bytes + bytes->length;
-  /* Moves bytes to the front only if half of the memory is consumed, so small reads rarely do. */
+  /* Moves bytes to the front only if half of the memory is consumed, so that moves are rare. */
   if (bytes && held + room <= bytes->capacity && bytes->offset >= bytes->capacity / 2) {
     memmove(bytes->bytes, bytes->bytes + bytes->offset, held);
   } else {

@@ -1,6 +1,6 @@
-/* A connected stream socket with its buffers, plain or TLS, for protocols and Gyre::Transport. Code
- * above net/ does not call recv, send or sendfile. Calls move as many bytes as possible, never
- * wait, and set `wants`. No ruby.h.
+/* A connected stream socket with its buffers, plain or TLS, for protocols and Gyre::Transport. They
+ * move its bytes only by calls of this file (except a PROXY header). Calls move as many bytes as
+ * possible, never wait, and set `wants`. No ruby.h.
  *
  * A peer that has ended its side may still read.
  *
@@ -56,7 +56,7 @@ struct gyre_transport_operations {
   void (*release)(struct gyre_transport *transport); /* frees transport->state; NULL: none */
 };
 
-/* 64 bytes; an idle connection needs no other memory. */
+/* Takes 64 bytes. An idle plain transport needs no other memory. */
 struct gyre_transport {
   const struct gyre_transport_operations *operations;
   void *state;                         /* used by the operations */

@@ -60,7 +60,7 @@ static VALUE object_pending_p(VALUE self) {
   return transport->input || gyre_transport_pending(transport) ? Qtrue : Qfalse;
 }
 
-/* @return [String] received bytes that were not read yet */
+/* @return [String] received bytes that have not been read yet */
 static VALUE object_unread(VALUE self) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   return rb_str_new(gyre_transport_input(&object->transport), (long)gyre_transport_available(&object->transport));

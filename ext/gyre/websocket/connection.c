@@ -259,9 +259,9 @@ static void take_control(struct gyre_websocket *websocket, const struct gyre_web
   gyre_websocket_wake(websocket, GYRE_WEBSOCKET_PONGS);
 }
 
-/* Closes after the peer's close or fault. Lingers unless the peer has answered our close, because
- * it then sends no more bytes that could cause a reset. Our close may still be queued if both
- * closes crossed. */
+/* Closes after the peer's close or fault. Lingers, unless the peer has answered our close: such a
+ * peer sends no more bytes that could cause a reset. If both closes crossed, our close may still be
+ * queued. */
 static void end(struct gyre_websocket *websocket, const struct gyre_websocket_event *event) {
   bool broken = event->kind == GYRE_WEBSOCKET_BROKEN;
   bool answered = websocket->times.closing_ns && !broken && gyre_websocket_unsent(websocket) == 0;

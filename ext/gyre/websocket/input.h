@@ -12,7 +12,7 @@
 struct gyre_websocket_input {
   uint32_t start, held, next;
   uint32_t message_bytes; /* maximum bytes of a message as received */
-  uint32_t frames;        /* number of frames of the present message */
+  uint32_t frames;        /* frames of the current message so far */
   struct {
     uint64_t length, taken;
     uint8_t mask[4];
@@ -20,7 +20,7 @@ struct gyre_websocket_input {
   } frame; /* frame of the current message */
   struct gyre_utf8 utf8;
   uint8_t opcode;    /* the current message's: TEXT or BINARY; 0: none */
-  bool compressed;   /* the present message is compressed */
+  bool compressed;   /* the current message is compressed */
   bool may_compress; /* permessage-deflate was agreed on */
   bool client;       /* the peer is a server, which masks nothing */
 };
@@ -45,7 +45,7 @@ struct gyre_websocket_event {
 /* Parses more of the buffer. Not called after CLOSED or BROKEN. */
 struct gyre_websocket_event gyre_websocket_input_next(struct gyre_websocket_input *input, char *bytes, uint32_t length);
 
-/* Call after copying the message: its bytes may be removed. */
+/* Call after copying the message: its bytes may then be removed. */
 void gyre_websocket_input_taken(struct gyre_websocket_input *input);
 
 /* Moves unread bytes to the end of an incomplete message, over heads and control frames. Returns
