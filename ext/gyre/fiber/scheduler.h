@@ -73,7 +73,7 @@ struct gyre_interrupt {
   struct gyre_parked *parked; /* the wait that raises it */
   struct gyre_timer retry;
   struct gyre_interrupt **owner;  /* the sender's pointer to this, cleared at the end; or NULL */
-  struct gyre_interrupt **raiser; /* the driver's pointer in Fiber#raise, cleared at the end; or NULL */
+  struct gyre_interrupt **raiser; /* the driver's pointer during Fiber#raise; cleared at the end */
 };
 
 struct gyre_waits {

@@ -47,7 +47,7 @@ struct gyre_websocket_run {
   struct gyre_post starting;      /* linked while the code is due */
   uint8_t wants;                  /* enum gyre_websocket_wants */
   bool begun, opened, busy, told; /* request over, on_open called, code runs, on_close called */
-  bool waited;                    /* the fiber has waited, and is not shared any more */
+  bool waited;                    /* a session that reads by itself has waited in this fiber */
 };
 
 /* Times on the loop's clock; 0: unset. */
