@@ -19,7 +19,7 @@ struct gyre_dns_responder_object {
 
 struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self);
 
-#define GYRE_DNS_PLAIN_RECORDS 4 /* fit into 512 bytes, with any name and EDNS */
+#define GYRE_DNS_PLAIN_RECORDS 4 /* records that fit into 512 bytes with any name and EDNS */
 
 /* A question for rules. While `plain` is true, it has the response, too. */
 struct gyre_dns_transaction {

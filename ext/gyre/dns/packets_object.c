@@ -302,7 +302,7 @@ static void stop_client(struct gyre_client *client) {
 }
 
 /* Runs in this thread's scheduler until `stop`. `log` gets each response with its client's address,
- * in a fiber, unless nil. `waiting_limit`: maximum rules that run or wait at once. */
+ * in a fiber; nil: no log. `waiting_limit`: maximum rules that run or wait at once. */
 static VALUE receiver_new(VALUE class, VALUE io, VALUE responder, VALUE log, VALUE waiting_limit) {
   struct receiver *receiver;
   unsigned limit = NUM2UINT(waiting_limit);
@@ -335,7 +335,7 @@ static VALUE receiver_waiting(VALUE self) { return UINT2NUM(get(self)->waiting);
 #define DRAWN_BYTES 10 /* per question: its id, and the case of its letters */
 #define TICK_NS INT64_C(1000000000)
 #define TICKS_TAKING 2 /* ticks until another forwarder takes the questions */
-#define TICKS_OPEN 7   /* ticks until it closes; the last question has 5 s for its reply */
+#define TICKS_OPEN 7   /* ticks until a forwarder closes; the last question has 5 s for its reply */
 
 struct place {
   VALUE transaction; /* Qfalse: free */

@@ -100,7 +100,7 @@ void gyre_keyed_watches_mark(struct gyre_keyed *keyed);
 void gyre_keyed_watches_free(struct gyre_keyed *keyed);
 /* Returns a released watch to the pool. Its event must not be queued. */
 void gyre_keyed_recycle(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);
-/* Take all watches off `loop`; put them on `loop`. */
+/* Take all watches off `loop`, or put them on it. */
 void gyre_keyed_detach(struct gyre_keyed *keyed);
 void gyre_keyed_attach(struct gyre_keyed *keyed);
 void gyre_keyed_clear(struct gyre_keyed *keyed);

@@ -324,7 +324,7 @@ static void raise_failure(struct gyre_keyed *keyed) {
   rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its %s was closed; unwatch it before", key, closed);
 }
 
-/* Releases overdue watches, which are the oldest, or all. The others become overdue. */
+/* Releases overdue watches (the oldest) or, if `all`, all resting ones. Others become overdue. */
 static void release_resting(struct gyre_keyed *keyed, bool all) {
   while (!gyre_list_empty(&keyed->lists[GYRE_KEYED_RESTING]) &&
          (all || of_node(keyed->lists[GYRE_KEYED_RESTING].next)->overdue))

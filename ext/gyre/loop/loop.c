@@ -256,7 +256,7 @@ void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
 }
 
 /* Registers watches that trusted an earlier registration. If this fails, because the descriptor was
- * closed unnoticed, calls the watch: the next call shows the error. True if it called any. */
+ * closed unnoticed, calls the watch: a later call then fails. True if it called any watch. */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
   while (!gyre_list_empty(&loop->unverified.watches)) {
@@ -273,7 +273,7 @@ static bool verify(struct gyre_loop *loop) {
 
 /* Unregisters level-triggered events that no watch wants: they would be reported endlessly. */
 static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
-  if (fd >= loop->descriptor_capacity) return; /* closed or forked by the called function */
+  if (fd >= loop->descriptor_capacity) return; /* a called function has closed the loop or forked */
   struct gyre_descriptor *state = &loop->descriptors[fd];
   if (state->registered & GYRE_LEVEL && ready & ANYTHING & state->registered & ~wanted(state))
     state->first ? register_interest(loop, state, fd, 0) : gyre_loop_forget(loop, fd);

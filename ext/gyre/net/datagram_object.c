@@ -221,8 +221,8 @@ static VALUE object_transmit(VALUE self, VALUE bytes, VALUE to) {
 }
 
 /* Answers the packet's sender. In a Gyre scheduler, replies of a turn leave together at its end,
- * and {Datagram#refused_replies} counts lost replies. If there is no Gyre scheduler, over Unix
- * sockets, or for more than 2 KB, calls {Datagram#send}.
+ * and {Datagram#refused_replies} counts lost replies. Calls {Datagram#send} if there is no Gyre
+ * scheduler, for Unix sockets, and for more than 2 KB.
  * @param bytes [String]
  * @return [nil]
  * @raise [IOError] the socket is closed
