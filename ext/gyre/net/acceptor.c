@@ -110,7 +110,7 @@ static void arm_turn(struct gyre_acceptor *acceptor) {
   (void)gyre_timers_arm(&acceptor->loop->timers, &acceptor->turn, gyre_loop_now(acceptor->loop) + delay_ns);
 }
 
-/* Accepts one connection per socket, twice as many in each turn after TURNS_OF_ONE full turns. */
+/* Accepts one connection per socket. After TURNS_OF_ONE full turns, each turn doubles this. */
 static void take_turn(struct gyre_timer *timer, void *context) {
   struct gyre_acceptor *acceptor = GYRE_CONTAINER(timer, struct gyre_acceptor, turn);
   bool more = false;

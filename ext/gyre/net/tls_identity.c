@@ -72,7 +72,7 @@ int gyre_tls_subject(X509 *certificate, char *text, size_t size) {
   return length;
 }
 
-/* Checks that each certificate issued the previous one, as clients require (RFC 5246, 7.4.2). */
+/* Checks that each certificate issued the one before (RFC 5246, section 7.4.2), as clients do. */
 static bool check_order(STACK_OF(X509) * chain, const struct gyre_tls_options *options, char *error) {
   for (int i = 1; i < sk_X509_num(chain); i++) {
     X509 *before = sk_X509_value(chain, i - 1), *signer = sk_X509_value(chain, i);
