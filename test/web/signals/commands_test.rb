@@ -76,13 +76,14 @@ class WebCommandsTest < Minitest::Test
 
   def test_a_terminal_whose_stream_the_program_has_closed_has_not_ended
     program = 'require "gyre/web/signals/commands"; terminal = Gyre::Web::Terminal.new; $stdin.close; puts "ended: #{terminal.ended?}"'
-    PTY.spawn(RbConfig.ruby, "-I#{File.join(ROOT, "lib")}", "-e", program) do |output, _, pid|
-      assert_includes output.gets.to_s, "ended: false"
-    rescue Errno::EIO
-      flunk "the program printed nothing"
-    ensure
-      Process.wait(pid)
-    end
+    master, terminal = PTY.open
+    told, out = IO.pipe
+    pid = spawn("setsid", "--ctty", "--wait", RbConfig.ruby, "-I#{File.join(ROOT, "lib")}", "-e", program, in: terminal, out: out)
+    out.close
+    assert_equal "ended: false\n", told.read
+  ensure
+    Process.wait(pid) if pid
+    [master, terminal, told].each { |io| io&.close }
   end
 
   private
