@@ -14,7 +14,7 @@ module Gyre
     MISUSED = 2       # the command line makes no sense
     INTERRUPTED = 130 # INT before anything ran: 128 + 2, as shells have it
 
-    # Maximum descriptors to ask for: more are useless, and some programs close every possible one.
+    # The descriptor limit is raised to this at most: some programs close every possible descriptor.
     DESCRIPTORS_LIMIT = 1 << 20
 
     # A subcommand, its file and its class.
@@ -111,7 +111,7 @@ module Gyre
         complain(err, program, "unknown command #{name}; #{hint} Run `#{program} --help`.", MISUSED)
       end
 
-      # Raises StartError if the extension is missing, or the backend that GYRE_BACKEND names.
+      # Raises StartError if the extension, or the backend that GYRE_BACKEND names, is missing.
       def require_native(what)
         Loop.backend
         Loop.require_native(what)

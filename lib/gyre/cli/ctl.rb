@@ -30,7 +30,7 @@ module Gyre
       TEXT
       COMMANDS = %w[status rolling-restart restart reload stop].freeze
       LOOK_S = 0.1
-      # Maximum seconds that a server may not respond while it replaces its program.
+      # Maximum seconds without a response while a server replaces its program.
       AWAY_S = 30
 
       def initialize(**streams)

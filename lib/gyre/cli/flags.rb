@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Parses commands' flags: an OptionParser that takes exact names only (by itself it takes `-w 4` for
-# --write-timeout). Refuses an unknown flag and suggests the nearest one. Never prints or exits.
+# Parses commands' flags by their exact names only. (OptionParser alone would take `-w 4` for
+# --write-timeout.) Refuses an unknown flag and suggests the nearest one. Never prints or exits.
 
 require "optparse"
 require "gyre/errors"
@@ -75,7 +75,7 @@ module Gyre
 
       def separator(text) = @parser.separator(text)
 
-      # Makes {#asked} return `what`, which then replaces the command.
+      # Makes {#asked} return `what`, which is then done instead of the command's work.
       def ask(what) = @asked = what
 
       def read(arguments)
@@ -105,7 +105,7 @@ module Gyre
         raise UsageError, "#{broken.scrub("?").inspect} is not valid #{broken.encoding}, the encoding of this terminal (see `locale`): convert it"
       end
 
-      # Attaches a lone dash to its flag: Ruby 3.1 does not take it as an optional argument.
+      # Attaches a lone dash to its flag: Ruby 3.1 takes no dash as an optional argument.
       def attach_dashes(words)
         words.each_with_object([]) do |word, all|
           next all << word unless word == "-" && @dash.include?(all.last)

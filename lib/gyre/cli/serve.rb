@@ -233,7 +233,7 @@ module Gyre
         DONE
       end
 
-      # Checks files if this user will make them; for another user only root can check.
+      # Checks user, group and files; if the user is to change, only root can check them.
       def check_process(settings, workers)
         raise StartError, NEEDS_WORKERS if settings[:state] && workers.zero?
         return unless settings.slice(:user, :group).empty? || Process.euid.zero?
@@ -322,8 +322,8 @@ module Gyre
       end
     end
 
-    # Counts processors for `--workers auto`, on Linux no more than the process's affinity and its
-    # control group's quota allow.
+    # Counts processors for `--workers auto`: on Linux, at most those that the process's affinity
+    # and its control group's quota allow.
     module Processors
       GROUPS = "/sys/fs/cgroup"
 
@@ -334,7 +334,7 @@ module Gyre
       def available(groups: GROUPS, mine: "/proc/self/cgroup") = [Etc.nprocessors, quota(groups, mine)&.ceil].compact.min.clamp(1, nil)
 
       # Returns the lowest quota, in processors, of this group and those above it, or nil. In a
-      # container the path may be the host's while the group is at the root.
+      # container `mine` may have the host's path, while this group is the root of `groups`.
       def quota(groups, mine)
         require "pathname"
         Pathname.new(File.read(mine)[/^0::(.*)/, 1].to_s).ascend.filter_map { |group| limit("#{groups}#{group}/cpu.max") }.min

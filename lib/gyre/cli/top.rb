@@ -61,7 +61,7 @@ module Gyre
         raise StartError, "#{@server}: #{error.message}"
       end
 
-      # Asks the server in a thread, so that keys always work.
+      # Asks the server in a thread, so that keys work even while the server does not respond.
       def watch(screen)
         before = now = error = nil
         look = nil

@@ -19,7 +19,7 @@ module Gyre
       TLS_SETTINGS = Gyre::Settings.new({ nil => TLS::ROWS }, what: "setting of TLS", foreign: TLS::FOREIGN_WORDS) do |values, faults|
         faults.add(nil, "a cert needs its key, and a key its cert") if values.key?(:cert) != values.key?(:key)
       end
-      # Settings of one certificate, as the word `tls` takes them.
+      # Settings of one certificate, as the configuration file's word `tls` takes them.
       CERTIFICATE = Gyre::Settings.new(
         { nil => [*TLS::ROWS, NAMES] },
         what: "setting of TLS", foreign: TLS::FOREIGN_WORDS, needs: %i[cert key]
@@ -37,7 +37,7 @@ module Gyre
         secure(addresses.map { |address| endpoint(address, port: port) }, settings[:tls]).uniq
       end
 
-      # Applies the certificates to all TCP addresses if no address has TLS.
+      # Returns the endpoints. If `tls` is given and none of them has TLS, all TCP endpoints get it.
       def secure(endpoints, tls)
         return endpoints if tls.nil? || endpoints.any?(&:tls)
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Rack middleware for routes that compute or wait in C: runs whole requests, with body and close, in
-# threads of Gyre.blocking. Used in config.ru.
+# Rack middleware for routes that compute or wait in C: runs whole requests, including the body and
+# its `close`, in threads of Gyre.blocking. Used in config.ru.
 
 require "gyre/offload/blocking"
 
@@ -12,7 +12,7 @@ module Gyre
     #   use Gyre::Web::Blocking, paths: ["/reports", "/exports"]
     #   use Gyre::Web::Blocking do |env| env["REQUEST_METHOD"] == "POST" end
     class Blocking
-      # `paths`: paths to run in threads, with those below them; nil: all. A block decides by env.
+      # Requests for `paths` (nil: all), and below them, run in threads; or a block decides by env.
       def initialize(app, paths: nil, &block)
         raise ArgumentError, "either paths or a block, not both" if paths && block
 

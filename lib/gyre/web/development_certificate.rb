@@ -43,7 +43,7 @@ module Gyre
 
       private
 
-      # Reads the stored file; nil unless it is the user's, private, and valid for LEFT_S.
+      # Returns the stored text if only this user can read it and it stays valid for LEFT_S.
       def kept
         File.open(@path, File::RDONLY | File::NOFOLLOW) do |file|
           stat = file.stat

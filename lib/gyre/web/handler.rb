@@ -10,7 +10,7 @@ module Gyre
   module Web
     # Serves apps of rackup and Rails.
     module Handler
-      # Options of rackup and Rails, which cause no warning.
+      # Options of rackup and Rails that cause no warning.
       FOREIGN = %i[
         AccessLog Host Port app binding builder caching config daemonize debug dev_caching environment heapfile include
         log_stdout log_to_stdout pid profile_mode profiler_output quiet require restart_cmd server ssl_cert ssl_key user_supplied_options
@@ -67,7 +67,7 @@ module Gyre
         "#{row.meaning}#{", several with commas between" if row.list}#{" (default: #{default})" if default}"
       end
 
-      # Returns warnings, because newer versions of rackup or Rails may have more options.
+      # Only warns of unknown options, because newer rackup or Rails may have further ones.
       # @return [Array<String>]
       def self.unknown(options)
         names = options.keys - %i[bind] - FOREIGN

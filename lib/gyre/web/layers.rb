@@ -44,7 +44,7 @@ module Gyre
         @app = health unless @own_paths.empty?
       end
 
-      # Returns a check for paths that are served without the app; nil if there are none.
+      # Returns a lambda that is true for paths served without the app; nil if there are none.
       def exempt
         ->(path) { @own_paths.include?(path) || @static&.file?(path) } if @static || @own_paths.any?
       end
@@ -56,8 +56,8 @@ module Gyre
       def roots(folders) = folders.map { |folder| HTTP::Files::Root.new(folder.path, **folder.options).tap { |root| @roots << root } }
     end
 
-    # The first layer, for a load balancer: liveness and readiness, even beyond requests_limit.
-    # Responds with 200 while the loop turns, on ready_path with 503 while the server is not ready.
+    # The outermost layer: answers a load balancer's health checks, even beyond requests_limit.
+    # Responds with 200 while the loop turns, but on ready_path with 503 unless the server is ready.
     class HealthCheck
       HEADERS = { "content-type" => "text/plain", "cache-control" => "no-store" }.freeze
 

@@ -31,8 +31,8 @@ module Gyre
       attr_reader :scheduler # nil before it runs
 
       # `signals`: names of signals that stop the server, or whether INT and TERM stop it; nil: they
-      # do on the main thread. `hang_up` reopens and reloads files. `abandon` is called last, if
-      # cancelled requests continue.
+      # stop it if it runs on the main thread. `hang_up` reopens and reloads files. `abandon` is
+      # called last, if cancelled requests continue.
       def initialize(log:, shutdown_timeout_s:, signals:, before_stop:, hang_up:, abandon:)
         @log = log
         @shutdown_timeout_s = shutdown_timeout_s
@@ -74,7 +74,8 @@ module Gyre
 
       private
 
-      # Runs in the current task if there is one, not in a child, which a stop would end first.
+      # Runs the block in the current task, or in a Gyre.run if there is none. Starts no child in
+      # the current task, because a stop ends children before their parent.
       def in_task(&block)
         return block.call if Task.current?
 
@@ -102,7 +103,8 @@ module Gyre
       end
 
       # The first signal lets requests finish, the second cancels them, and a later one raises
-      # Interrupt. Watches each signal, because an app that computes blocks the loop.
+      # Interrupt. Each signal starts a watch (Commands#watch), because an app that computes blocks
+      # the loop.
       def handle_signals(&block)
         return yield unless @signals.nil? ? Thread.current == Thread.main : @signals
 
@@ -170,7 +172,7 @@ module Gyre
         give_up("#{running} cancelled requests go on") if running.positive?
       end
 
-      # Abandons requests whose app rescues its cancellation: Ruby cannot end their fibers.
+      # Calls `abandon`, because cancelled fibers continue and Ruby cannot end them.
       def give_up(what)
         @log.error("#{what}; an app must not rescue Gyre::Stop without raising it again")
         @abandon.call

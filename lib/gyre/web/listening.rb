@@ -37,10 +37,10 @@ module Gyre
       # Returns the endpoints with their actual ports.
       def endpoints = @tls.endpoints(@listeners.map(&:endpoint))
 
-      # Returns the TLS::Context of each Listener that has one, for HTTP::Server.
+      # Returns the TLS::Context by Listener, for those that have one.
       def contexts = by_listener { |endpoint| @contexts[endpoint.tls] }
 
-      # Returns "v1", "v2" or "any" for each Listener that expects a PROXY header, for HTTP::Server.
+      # Returns "v1", "v2" or "any" by Listener, for those that expect a PROXY header.
       def proxy_protocol = by_listener(&:proxy_protocol)
 
       def secure? = @contexts.any?
@@ -62,7 +62,7 @@ module Gyre
       # Returns the first expiry of the certificates in use; nil if there are none.
       def certificate_expires = @contexts.each_value.flat_map { |context| [context, *context.names.values] }.map(&:not_after).min
 
-      # Refuses new connections before the last accepts, so that {#close} resets no connection.
+      # Refuses new connections. Those that wait are then accepted, so that {#close} resets none.
       def refuse = @listeners.each(&:refuse)
 
       def close = @listeners.each(&:close)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A complete web server: sockets, layers, logs, shutdown. Made by `gyre serve`, the Rackup handler
-# and embedding programs. HTTP::Server handles HTTP, Lifetime start and stop, CLI::Serve flags.
+# and embedding programs. HTTP::Server handles HTTP; Lifetime handles start and stop.
 
 require "gyre"
 require "gyre/http"

@@ -43,8 +43,8 @@ module Gyre
       ].to_h { |word| [word, "leave it out: Gyre needs no such setting (docs/from-puma.md)"] }
     }.freeze
 
-    # A folder of files in settings: `public`, or `public?at=/files&immutable`. Does not access the
-    # disk.
+    # The value of a setting that names a folder: `public`, or `public?at=/files&immutable`. Does
+    # not access the disk.
     Folder = Struct.new(:path, :options) do
       def self.parse(value, **options)
         return value if value.is_a?(self)

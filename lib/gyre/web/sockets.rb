@@ -9,8 +9,8 @@ require "gyre/net/endpoint"
 module Gyre
   module Web
     class Sockets
-      # An inherited socket. `origin`: the setting that it was bound for (nil: unknown); `owned`: it
-      # ends with this process; `given`: a service manager passed it.
+      # An inherited socket. `origin`: the setting that it was bound for (nil: unknown); `owned`:
+      # only this process has it, and removes its file; `given`: a service manager passed it.
       Inherited = Struct.new(:descriptor, :origin, :host, :port, :path, :owned, :given) do
         # True if the socket is bound to an address of the endpoint, in any spelling.
         def for?(endpoint)
@@ -43,7 +43,7 @@ module Gyre
 
         private
 
-        # A file may have several paths, and a path may lead to a new file: compares both.
+        # Also compares paths, because the path may lead to a new file now.
         def named?(other)
           return path == other if [path, other].any? { |each| each.nil? || each.start_with?("@") }
 
@@ -113,14 +113,14 @@ module Gyre
         end
       end
 
-      # Parses {#to_a}. `owned: false`: the sockets end with the process that made the list.
+      # Parses another process's {#to_a}. `owned: false`: that process still owns the sockets.
       def self.from(list, owned: true)
         list.map { |each| Inherited.new(*each.values_at("descriptor", "origin", "host", "port", "path"), owned && each["owned"], !each["owned"]) }
       end
 
       private
 
-      # Binds addresses whose socket was not inherited, such as ::1 of `localhost` after 127.0.0.1.
+      # Binds the endpoint's addresses that have no inherited socket, such as ::1 of localhost.
       def bind_missing(endpoint, mine, others)
         bound = @making.call(endpoint.path) { endpoint.bind(except: mine.flat_map(&:takes)) }
         bound.each { |listener| add(listener, endpoint) }

@@ -13,12 +13,12 @@ module Gyre
     # Raises StartError, whose message names the faulty address or file.
     class TLSContexts
       DAY_S = 86_400
-      # Seconds before a certificate's end from which a warning is logged.
+      # A warning is logged if a certificate expires within these seconds.
       SOON_S = 7 * DAY_S
       REPORTED = {}
 
-      # `given`: certificates, of which the one without :names serves all other hosts; true: a
-      # certificate for development.
+      # `given`: certificates (one without :names serves all other hosts), or true for a certificate
+      # for development.
       def initialize(given, log:)
         @given = given
         @log = log

@@ -19,7 +19,7 @@ module Gyre
         error
       end
 
-      # Returns the lines of the backtrace up to the first of the file `below`.
+      # Returns the backtrace's lines before the first line that is in the file `below`.
       def own(error, below, without = nil)
         lines = error.backtrace.to_a.take_while { |line| !line.start_with?(below) }
         without ? lines.grep_v(without) : lines

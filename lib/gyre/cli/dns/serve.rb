@@ -69,7 +69,7 @@ module Gyre
 
         private
 
-        # Binds sockets, and reads rules and zones if there are no workers, before it gives up
+        # Binds the sockets and, if there are no workers, reads rules and zones; then gives up
         # root's rights.
         def serve(privileges)
           log = privileges.making(@values[:log]) { open_log }
@@ -192,7 +192,7 @@ module Gyre
         end
       end
 
-      # Adapts a DNS server and its log to Gyre::Web::Cluster::Worker and Gyre::Web::ControlApp.
+      # A DNS server and its log, with the methods that Worker and ControlApp (Gyre::Web) call.
       class Service
         def initialize(server, log, err, worker: 0)
           @server = server

@@ -91,7 +91,7 @@ module Gyre
           key.empty? ? self : merge(key: key)
         end
 
-        # Returns the addresses for clients of Analogger and Gyre.
+        # Returns the addresses to which clients of Analogger and Gyre connect.
         def addresses
           return values[:bind] if values[:bind]
 
@@ -100,8 +100,8 @@ module Gyre
           ["tcp://#{host}:#{port}"]
         end
 
-        # Returns the destination that is set. The default is STDOUT if there is a configuration (as
-        # in Analogger), otherwise ./log.
+        # Returns the destination for services without a log. If none is set, it is STDOUT with a
+        # configuration file (as in Analogger), otherwise ./log.
         def default_log
           values.fetch(:default_log) do
             next "STDOUT" if @path
@@ -135,8 +135,8 @@ module Gyre
 
         def all = SETTINGS.defaults.merge(values)
 
-        # Settings at the top apply to each log that does not set them, except levels and cull,
-        # which are for services without a log.
+        # Settings at the top also apply to each log that does not set them itself. Only levels and
+        # cull do not: at the top they are for services without a log.
         def log_settings(log) = { logfile: log[:type]&.upcase, **values.slice(:rotate, :format, :mode, :owner, :raw, :origin), **log }
 
         # Finds settings that work, but perhaps not as intended. Returns pairs of path and text.

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Passes a log server's listening sockets to its successor in this process (USR2). Descriptors stay
-# open across exec; Gyre::CLI::Successor passes the rest as JSON. Used by Gyre::Log::Server before
-# and after the exec.
+# open across exec; Gyre::CLI::Successor passes a list of them. Used by Gyre::Log::Server before and
+# after the exec.
 
 require "json"
 require "gyre/cli/process/successor"
@@ -11,7 +11,7 @@ require "gyre/net/listener"
 module Gyre
   module CLI
     module Log
-      # The new program's view; empty after an ordinary start.
+      # The former program's sockets, for the new program; none after an ordinary start.
       class Handover
         def self.receive
           left, signals = Successor.receive if Successor.pending?

@@ -9,7 +9,7 @@ module Gyre
   module CLI
     module Log
       class Report
-        # Maximum rows of clients, and of services: the busiest.
+        # Maximum rows in the table of clients, and in that of services; they show the busiest.
         ROWS = 10
 
         def initialize(status, address, paint, columns)

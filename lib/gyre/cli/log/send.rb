@@ -21,8 +21,8 @@ module Gyre
           The exit status is 0 when the server has stored everything, and 1 otherwise.
         TEXT
         WITHIN_S = 10
-        # Seconds of an attempt to connect. Unless --within is given, there is one attempt for a
-        # missing server.
+        # Maximum seconds of one attempt to connect. If there is no server, further attempts are
+        # made only with --within.
         FIRST_TRY_S = 0.3
         HOPELESS = [Errno::ECONNREFUSED, Errno::ENOENT, Errno::EACCES, Errno::EHOSTUNREACH, Errno::ENETUNREACH, SocketError,
                     TLS::Error].freeze
@@ -86,7 +86,7 @@ module Gyre
           raise StartError, why(client) unless @reached || @spool
         end
 
-        # If the server refuses this client, raises, or returns nil if a spool keeps the messages.
+        # If the server refuses this client, raises without a spool; with a spool returns nil.
         def unless_refused
           yield
         rescue Gyre::Log::Denied, Gyre::Log::Incompatible

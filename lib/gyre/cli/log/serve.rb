@@ -45,7 +45,7 @@ module Gyre
 
         def flags
           Flags.new(BANNER, aliases: ANALOGGER, dash: %w[-d --default-log], footer: FOOTER) do |flags|
-            # The arguments of Analogger's flags are all optional.
+            # The block completes missing arguments: those of Analogger's flags are all optional.
             flags.table(Configuration::SETTINGS, @values) { |row, value| complete(flags, row.name, value) }
             flags.separator "\nOthers:"
             flags.on("-c", "--config FILE", "the configuration, YAML: Analogger's or more") { |value| @path = value }
@@ -125,8 +125,8 @@ module Gyre
           listening_errors { Gyre::Log::Server.new(**configuration.settings, **server).listen }
         end
 
-        # Binds and closes sockets that a new program would not inherit, while the former program
-        # still serves.
+        # Binds the sockets that a new program would not inherit, to find errors while the former
+        # program still serves, and closes them.
         def try_listening(configuration, inherited)
           require "gyre/log/server/inlet"
           bind, inputs, tls = configuration.settings.values_at(:bind, :inputs, :tls)

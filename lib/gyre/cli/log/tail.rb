@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log tail`: prints a server's new log lines, in colours. Waits while the server is lost.
+# `gyre log tail`: prints a server's new log lines, in colours. If the server goes away, waits for
+# it.
 
 require "gyre/log/entry"
 require "gyre/cli/terminal/paint"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Changes the process to --user and --group, irreversibly, once sockets are open. Created earlier,
-# to find wrong names. Also makes files and sockets, so that root follows no link of that user.
+# Changes the process to --user and --group, irreversibly, once sockets are open. Wrong names are
+# found earlier, by `new`. Also makes files and sockets: root must not follow a link of that user.
 
 require "etc"
 require "gyre/errors"
@@ -25,7 +25,7 @@ module Gyre
       def wanted? = !@group.nil? && !current?
 
       # Yields to make the file or socket `path`: as the user, or as root if only root can change
-      # the folder. If `path` is nil or abstract, only yields.
+      # the folder. If `path` is nil or names an abstract socket, only yields.
       def making(path)
         return yield if path.nil? || path.start_with?("@") || !wanted?
         return as_user(path) { yield } unless Privileges.roots_own?(File.dirname(File.expand_path(path)))

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Finds the command that started a server, and checks whether it can start again (USR2). Executes
+# Finds the command that started a server, and checks whether it still works (USR2). Executes
 # nothing but the check. Used by `gyre serve`, `gyre log` and `gyre dns`.
 
 require "rbconfig"

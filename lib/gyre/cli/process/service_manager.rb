@@ -31,7 +31,7 @@ module Gyre
 
       def alive = tell("WATCHDOG=1")
 
-      # Starts tasks that report the block's status, and report life while `lives` returns true.
+      # Starts tasks: one reports the block's text as status, one reports life if `lives` is true.
       def attend(task, lives = -> { true })
         task.every(STATUS_S, "status") { status(yield) } if @path
         task.every(@watchdog_s, "systemd's watchdog") { alive if lives.call } if @watchdog_s

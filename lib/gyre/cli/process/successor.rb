@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# Replaces a server's program in the same process (USR2). Descriptors stay open across exec. An
-# unnamed file, whose descriptor is in the environment, passes a text. Called before and after the
+# Replaces a server's program in the same process (USR2). Descriptors stay open across exec. A text
+# is passed in an unnamed file, whose descriptor is in the environment. Called before and after the
 # exec by the handovers of web and log server.
 #
-# The file also records INT and TERM just before the exec (ext/gyre/cli/held_signals.c). exe/gyre
-# traps later signals while the program loads. A signal while Ruby starts ends the process.
+# The file also gets an INT or TERM that comes just before the exec (ext/gyre/cli/held_signals.c).
+# exe/gyre traps later ones while the program loads. A signal while Ruby starts ends the process.
 
 require "fcntl"
 require "tempfile"
@@ -13,13 +13,13 @@ require "tempfile"
 module Gyre
   module CLI
     module Successor
-      # "<descriptor> <pid>": for the process with this pid, or for its rehearsing child.
+      # Environment: "<descriptor> <pid>", for the process with this pid or a rehearsing child.
       VARIABLE = "GYRE_HANDOVER"
       # Signals that would end a program before it has trapped them.
       FATAL_SIGNALS = %w[HUP USR2].freeze
 
       class << self
-        # True in a successor, which is already a daemon with a pidfile.
+        # True in a successor until {#receive}. (A daemon stays a daemon across the exec.)
         def pending? = ENV.fetch(VARIABLE, "").split.last == Process.pid.to_s
 
         # True in a child that rehearses its parent's replacement. The parent owns sockets and
@@ -74,8 +74,8 @@ module Gyre
           ios.each { |io| io.close_on_exec = true }
         end
 
-        # Records signals. Then runs the loop for a turn, in which an earlier signal stops this
-        # task.
+        # Records INT and TERM until the block ends. First lets the loop handle an earlier signal,
+        # which stops this task.
         def holding_signals(file)
           HeldSignals.hold(file.fileno)
           2.times { sleep 0 }

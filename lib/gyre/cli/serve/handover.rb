@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Hands sockets, files and children with their links to the program that replaces this one (USR2). A
-# rehearsal in a child gets no links: its copy of a link would hide the link's end. Called by
-# Gyre::CLI::Serve and Launcher, executed by Gyre::CLI::Successor.
+# rehearsal in a child gets no links, because its copy of a link would keep the link open. Called by
+# Gyre::CLI::Serve and Launcher; the exec itself is in Gyre::CLI::Successor.
 
 require "json"
 require "gyre/cli/process/successor"
@@ -10,9 +10,9 @@ require "gyre/web/sockets"
 
 module Gyre
   module CLI
-    # The new program's view.
+    # The former program's state, as the new program receives it.
     class Handover
-      # Signals of the supervisor; each would end a program that has not trapped it yet.
+      # Signals that the supervisor handles; each would end a program that has not trapped it yet.
       SIGNALS = %w[HUP USR1 USR2 QUIT TTIN TTOU].freeze
 
       # Called before any code of the app runs. Returns nil after an ordinary start.

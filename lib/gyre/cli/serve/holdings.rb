@@ -64,7 +64,7 @@ module Gyre
 
       def open_beside(sockets, endpoints, name) = sockets.open(endpoints, inherited: @handover ? @handover.sockets(name) : []).each(&:close)
 
-      # Opens the control socket at --state, or at the default path unless the user changes.
+      # Opens the control socket beside the state file; without --state, only if --user is not set.
       def open_control
         @state = @settings[:state] ? StateFile.new(@settings[:state]) : usual_state
         open_beside(@control, [@state&.endpoint].compact, :control)

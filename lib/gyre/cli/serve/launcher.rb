@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Starts programs for ServeWorkers, in the folder where the server was started: molds, programs
-# beside the workers, and after USR2 the next program, which a child rehearses first.
+# beside the workers, and after USR2 the next program, which is first rehearsed in a child.
 
 require "gyre/cli/process/restart"
 require "gyre/cli/serve/handover"
@@ -35,7 +35,8 @@ module Gyre
         Process.spawn(environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true)
       end
 
-      # Executes the next program; yields right before. Returns the reason of a failed rehearsal.
+      # Rehearses the next program in a child. If that fails, returns the reason. Otherwise yields,
+      # and executes the program in this process.
       def replace(supervisor)
         command = @restart.command
         rehearse(supervisor, command) || begin
@@ -52,15 +53,15 @@ module Gyre
         "/"
       end
 
-      # Returns the folder's path as the shell named it. It may have symlinks (/srv/app/current),
-      # which lead to newly deployed code.
+      # Returns the path of the folder as the shell named it when the server was started. It may
+      # have symlinks (/srv/app/current), which lead to newly deployed code.
       def named_folder
         named = ENV["PWD"]
         named && File.identical?(named, @real_folder) ? named : @real_folder
       end
 
-      # Prepares the next program to serve, in a child that inherits sockets. Returns a failure's
-      # reason.
+      # Starts the next program in a child, which inherits the sockets and ends before it would
+      # serve. Returns the reason if that fails, or nil.
       def rehearse(supervisor, command)
         output = Tempfile.create("gyre").tap { |file| File.unlink(file.path) } # the child's children may keep a pipe
         status = Handover.lend(supervisor, @holdings.sets, @holdings.files) do |environment, descriptors|
@@ -81,7 +82,7 @@ module Gyre
       # Returns keys with which TLS sessions resume at each worker, also after restarts.
       def ticket_keys = (TLS::TicketKeys.export if @holdings.tls?)
 
-      # Replaces the real path in Bundler's variable, which leads to the old code.
+      # Returns BUNDLE_GEMFILE with @folder in place of the real path, which leads to the old code.
       def bundle_environment
         gemfile = ENV["BUNDLE_GEMFILE"].to_s
         return {} if @folder == @real_folder || !gemfile.start_with?("#{@real_folder}/")

@@ -16,8 +16,8 @@ module Gyre
       rescue SystemCallError, IOError
         raise unless $stderr.equal?(STDERR)
       rescue ThreadError
-        # Calls Ruby's own method, which takes no lock, if another fiber holds the stream's lock: a
-        # signal handler or blocking fiber cannot wait.
+        # Another fiber holds the stream's lock, for which a signal handler or blocking fiber cannot
+        # wait. Ruby's own method, called by super, takes no lock.
         $stderr.equal?(STDERR) ? super : raise
       end
     end

@@ -118,7 +118,7 @@ module Gyre
         @supervisor.signal_workers(:HUP)
       end
 
-      # Reads certificates too, to find errors. Returns nil, or why the old certificates stay.
+      # Also reads the certificates here, to find errors. Returns nil, or why the old ones stay.
       def reload_or_reason
         reload
         Web::TLSContexts.new(@settings[:tls], log: nil).contexts(endpoints)

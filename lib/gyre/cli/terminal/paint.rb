@@ -7,8 +7,8 @@ module Gyre
     class Paint
       CODES = { bold: "1", dim: "2", red: "31", green: "32", yellow: "33", blue: "34", magenta: "35", cyan: "36", alarm: "1;37;41" }.freeze
       SEVERITIES = { "debug" => :dim, "info" => :green, "warn" => :yellow, "error" => :red, "fatal" => :alarm }.freeze
-      # Characters that move the cursor, ring the bell or change later text: C0 except the tab, DEL,
-      # C1 and marks of text direction.
+      # Characters that move the cursor, ring the bell or change later text: C0 (without the tab),
+      # DEL, C1 and marks of text direction.
       HARMFUL = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/.freeze
 
       # By https://no-color.org.

@@ -89,7 +89,7 @@ module Gyre
         true
       end
 
-      # Ctrl-Z gives the terminal to the shell.
+      # Gives the terminal to the shell, after Ctrl-Z.
       def suspend
         give_back
         Process.kill("STOP", Process.pid)

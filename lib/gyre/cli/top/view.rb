@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Renders `gyre top`: makes lines from the current and the previous status. Replaces bytes of
-# clients (in paths and methods) that could move the cursor.
+# Renders `gyre top`: makes lines from the current and the previous status. Replaces bytes that
+# could move the cursor, because paths and methods come from clients.
 
 require "gyre/cli/terminal/figures"
 require "gyre/cli/terminal/paint"
@@ -96,7 +96,7 @@ module Gyre
         # Returns the garbage collector's share of the time since the previous status, or "-".
         def collecting(snapshot) = @former[snapshot["pid"]] ? "#{(rate(snapshot, "gc", "time_s") * 100).round}%" : "-"
 
-        # Returns the most used budget and its share: heads, input, output (memory) or files.
+        # Returns the most used budget (heads, input, output or files) and its share: "heads 12%".
         def budget(snapshot)
           used = { **snapshot.fetch("buffered_bytes", {}), "files" => snapshot["files"].to_i }
           limits = { **snapshot.fetch("buffered_bytes_limit", {}), "files" => snapshot["files_limit"] }
@@ -106,8 +106,8 @@ module Gyre
 
         def total(name) = snapshots.sum { |each| rate(each, name) }
 
-        # Returns the upper bound of a percentile; "-" if there is no data. Omits workers of a
-        # version that has other bounds.
+        # Returns the bound below which the percentile is; "-" if there is no data. Omits workers of
+        # another version, whose bounds differ.
         def percentile(name, share, of = snapshots)
           bounds = of.first&.fetch("bounds_s", nil) || []
           counts = of.filter_map { |each| since_before(each, name) if each["bounds_s"] == bounds }.transpose.map(&:sum)

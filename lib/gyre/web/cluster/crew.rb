@@ -13,9 +13,9 @@ require "gyre/web/process_number"
 module Gyre
   module Web
     module Cluster
-      # Takes the exit statuses of all children, including orphans of workers (Gyre::Orphans). Makes
-      # the supervisor's only call of wait. Passes each status to the block for its pid, which may
-      # be registered after the child's end.
+      # Takes the exit statuses of all children, including orphans of workers (Gyre::Orphans). The
+      # supervisor calls wait only here. Passes each status to the block for its pid, which may be
+      # registered after the child's end.
       class Reaper
         # Maximum statuses kept for pids that have no block yet.
         STRAYS_LIMIT = 100
@@ -117,7 +117,7 @@ module Gyre
           worker.signal(:TERM) if worker.leaving?
         end
 
-        # Removes an ended process; false if already removed.
+        # Removes an ended member; false if it was removed before.
         def remove(member)
           return false unless @workers.delete(member) || @molds.delete(member)
 
@@ -134,12 +134,12 @@ module Gyre
           end
         end
 
-        # Sockets of links that stay open when this process executes another program.
+        # Returns the links' sockets, which stay open when this process executes another program.
         def sockets = all.select(&:pid).reject { |member| member.link.closed? }.map { |member| member.link.socket }
 
         def to_h = { ended: @ended, members: all.select(&:pid).map(&:to_h) }
 
-        # Passes a worker's broadcast to the other workers. A worker that hangs delays no other.
+        # Passes a worker's broadcast to the other workers. A hanging worker delays no other worker.
         def pass_on(from, broadcast)
           line = Link.line(broadcast: broadcast)
           workers.each { |worker| worker.outbox.offer(line) unless worker.equal?(from) }
@@ -152,7 +152,7 @@ module Gyre
           notes.empty? ? worker.index.to_s : "#{worker.index} (#{notes.join(", ")})"
         end
 
-        # Passes a process's last messages, which may name the reason of its end, before its status.
+        # Passes on an ended member's last messages, which may have the reason, and then its status.
         def watch(member)
           @reaper.watch(member.pid) do |status|
             take_rest(member)

@@ -13,11 +13,11 @@ require "gyre/web/cluster/member"
 module Gyre
   module Web
     module Cluster
-      # Each mold is a Member or nil.
+      # `current`, `former` and `loading` are molds (Member), or nil.
       class Generations
         attr_reader :current, :former, :loading
         attr_reader :number # of the load that is current, from 1
-        attr_reader :respawn # before another mold takes a dead one's place
+        attr_reader :respawn # delays the mold that takes a dead one's place
 
         # `spawn` starts a mold and returns its {Link} and pid.
         def initialize(crew, spawn)
@@ -56,7 +56,7 @@ module Gyre
           @loading = nil if mold.equal?(@loading)
         end
 
-        # Makes the former mold current again. Returns the mold that it replaces.
+        # Makes the former mold current again. Returns the mold that was current until then.
         def roll_back
           broken = @current
           @current = @former

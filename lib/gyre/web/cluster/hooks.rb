@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Calls the configuration file's blocks at events of a worker's life. Used by the mold and by
-# workers. Passes on the blocks' exceptions.
+# workers. Raises the blocks' exceptions with shorter backtraces.
 
 require "gyre/settings"
 require "gyre/web/traces"

@@ -28,8 +28,8 @@ module Gyre
         attr_reader :socket
         attr_reader :input # bytes of an incomplete message
 
-        # `input` and `output`: a former program's received bytes not yet parsed, and its unsent
-        # bytes.
+        # After a restart by exec, which keeps the socket: `input` has the bytes that the former
+        # program had received but not parsed, `output` those that it had not sent.
         def initialize(socket, input: +"", output: "")
           @socket = socket.is_a?(Integer) ? UNIXSocket.for_fd(socket) : socket
           @socket.close_on_exec = true
@@ -82,7 +82,7 @@ module Gyre
           raise LinkError, error.message
         end
 
-        # Returns the descriptor of a received message; raises LinkError if there is none.
+        # Takes the oldest received descriptor, as a socket; raises LinkError if there is none.
         def take_socket = @descriptors.shift || raise(LinkError, "no descriptor came")
 
         def closed? = @socket.closed?

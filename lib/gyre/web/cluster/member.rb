@@ -17,7 +17,7 @@ module Gyre
     module Cluster
       class Member
         PAGE_BYTES = Etc.sysconf(Etc::SC_PAGESIZE)
-        # Seconds between a process's own limit and KILL.
+        # Seconds that a process has beyond its own time limit, before KILL.
         GRACE_S = 5
         # Attributes that {#to_h} keeps.
         KEPT = %i[generation index pid phase started_s heard_s leave_until_s].freeze
@@ -27,7 +27,7 @@ module Gyre
         attr_reader :link
         attr_reader :started_s # monotonic
         attr_reader :pid # nil until known
-        attr_reader :owed # workers that a mold has not forked yet
+        attr_reader :owed # workers that a mold was asked for and has not forked yet
         attr_reader :owes_since_s # since when the mold works on the first worker owed
         attr_accessor :phase # see the state machine above
         attr_accessor :outbox # a worker's messages, sent by Crew's task
@@ -86,7 +86,7 @@ module Gyre
         # Kills the process; false if it has ended.
         def kill = signal(:KILL) && (@leave_until_s = Clock.now + GRACE_S)
 
-        # Sets when the ending process is killed, unless an earlier time is set.
+        # Lets the process be killed after GRACE_S, unless an earlier time is set already.
         def expect_end = @leave_until_s = [@leave_until_s, Clock.now + GRACE_S].compact.min
 
         def forked(pid)

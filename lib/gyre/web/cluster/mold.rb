@@ -18,22 +18,22 @@ module Gyre
       class Mold
         # Environment variable: "<descriptor of the link> <pid of the supervisor>".
         VARIABLE = "GYRE_MOLD"
-        # Variables for the supervisor alone, which the mold does not get.
+        # Environment variables for the supervisor alone, which the mold does not get.
         SUPERVISORS_OWN = %w[NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID LISTEN_FDS LISTEN_PID LISTEN_FDNAMES].to_h { |name| [name, nil] }.freeze
         # Maximum seconds until the middle process answers: from Ruby 3.4 on, a forked child may
         # hang at its start (https://github.com/ruby/ruby/pull/13584).
         FORK_LIMIT_S = 10
         WORDS_BYTES = 1000
-        # Signals that a terminal or service manager sends to all processes; only the supervisor
-        # acts. Traps them with empty blocks, because the app's programs would inherit ignored
-        # signals.
+        # Signals that a terminal or service manager sends to all processes, but only the supervisor
+        # obeys. The mold traps them with empty blocks, because the app's programs would inherit
+        # ignored signals.
         DEAF_TO = %w[INT TERM HUP QUIT USR1 USR2 TTIN TTOU].freeze
 
         # True if this process was started as a mold.
         def self.asked? = ENV.fetch(VARIABLE, "").split.last == Process.ppid.to_s
 
         # Executes the command as a mold. Sends sockets and secrets over the link, because other
-        # processes can read an environment. Returns the mold's link and pid.
+        # processes could read them in the environment. Returns the mold's link and pid.
         def self.spawn(command, sockets, environment: {}, secrets: nil, **options)
           near, far = Link.pair
           near.send({ listeners: sockets.to_a, secrets: secrets })
@@ -47,7 +47,7 @@ module Gyre
         end
 
         # Runs the mold that the block makes; the block gets the link to the supervisor, the sockets
-        # and the secrets. If one of the given errors is raised, sends it to the supervisor and
+        # and the secrets. If one of `errors` is raised, sends its message to the supervisor and
         # returns false.
         def self.become(*errors)
           DEAF_TO.each { |name| trap(name) { } } # while the app loads
@@ -96,8 +96,8 @@ module Gyre
           socket&.close
         end
 
-        # Returns the worker's pid. Does not wait for the pipe's end: a worker that hangs keeps it
-        # open.
+        # Returns the worker's pid. Does not read to the pipe's end, because a worker that hangs
+        # keeps the pipe open.
         def fork_twice(index, socket)
           [$stdout, $stderr].each(&:flush)
           reader, writer = Loop::WakeupPipe.open

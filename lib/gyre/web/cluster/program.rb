@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A program beside the workers, such as a job queue. Starts it when all workers serve, and again
-# after its end or a restart. Its own process group keeps the terminal's signals away.
+# A program beside the workers, such as a job queue. It is started when all workers serve, and again
+# after its end or after a restart. Its own process group keeps the terminal's signals away.
 #
 #   absent ─ supply ─► running ─ renew, stop: TERM ─► leaving ─ the time is over: KILL ─► absent
 #     ▲                   │ it ends: respawn                                                │
@@ -26,7 +26,7 @@ module Gyre
         attr_reader :command
         attr_reader :pid
 
-        # The block starts the program as a process group's leader and returns its pid.
+        # The block starts the program as the leader of a process group, and returns the pid.
         # `shutdown_timeout`: seconds for the program to end after TERM.
         def initialize(command, log:, reaper:, shutdown_timeout:, &spawn)
           @command = command
@@ -37,7 +37,7 @@ module Gyre
           @respawn = Respawn.new
         end
 
-        # Takes over a former supervisor's process; if `wanted` is false, {#supply} ends it.
+        # Takes over a process that a former supervisor started; unless `wanted`, {#supply} ends it.
         def restore(kept, wanted: true)
           @pid, @started_s, @leave_until_s = kept.values_at("pid", "started_s", "leave_until_s")
           @stopped = !wanted
@@ -61,13 +61,13 @@ module Gyre
           @log.error("#{@command} cannot be started: #{error.message}#{again}")
         end
 
-        # Ends the process; {#supply} starts it again.
+        # Ends the process; {#supply} then starts the program again.
         def renew
           @respawn.reset
           leave(@shutdown_timeout_s)
         end
 
-        # Ends the program for good. `now` leaves it only Member::GRACE_S to end.
+        # Ends the program for good. If `now`, it has only Member::GRACE_S to end.
         def stop(now: false)
           @stopped = true
           leave(now ? 0 : @shutdown_timeout_s)

@@ -10,7 +10,7 @@ module Gyre
     module Cluster
       # All workers share one Respawn, because a fault of the app kills each of them early.
       class Respawn
-        # Minimum lifetime in seconds of a process whose death is not early.
+        # A death is early if the process has lived for fewer seconds.
         SOUND_S = 10
         PAUSES_S = [0.5, 30].freeze
 

@@ -8,9 +8,9 @@ module Gyre
   module Web
     module Cluster
       class Restarts
-        # A restart after the current one.
+        # A restart that begins after the current one.
         Waiting = Struct.new(:kind, :promise, :block)
-        # Number of unexpected ends of workers with new code at which a restart fails.
+        # A restart fails when this number of workers with the new code have ended unexpectedly.
         DEATHS_LIMIT = 3
 
         attr_reader :last # the last restart: kind:, state: (:running, :done, :failed), error:
@@ -32,9 +32,9 @@ module Gyre
           @promise = promise
         end
 
-        # Remembers one further restart for all requests during the current restart, which may have
-        # read the code already. A remembered hot restart stays, because it includes a rolling one.
-        # `block` begins the further restart.
+        # Remembers one further restart, which all requests during the current one share; the
+        # current one may have read the code already. A hot restart among the requests takes
+        # precedence, because it includes a rolling one. `block` begins the further restart.
         def remember(kind, block)
           @log.info("#{kind.to_s.capitalize} restart: it begins when the present one is over")
           promise = @waiting ? @waiting.promise : Promise.new

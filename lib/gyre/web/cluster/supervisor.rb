@@ -4,12 +4,12 @@
 # Starts a *mold* (Gyre::Web::Cluster::Mold), which forks the *workers*; replaces, restarts and ends
 # processes. Made by Gyre::CLI::Serve; signals and `gyre ctl` call its public methods on its loop.
 #
-# Each event calls `reconcile`, which acts until each number has a worker of the current mold.
+# Each event calls `reconcile`, which acts until all workers are there and are of the current mold.
 #
 #   rolling restart    a new mold loads the present code ─ it fails: nothing changes
 #                      └ ready: for each worker: fork a successor ─ it serves: TERM to the worker ─ it has left: next
 #                        the first successor dies: the new mold is dropped, the old one is current again
-#                        later ones die, three times: it has failed, and they are started again
+#                        later ones die, three times: the restart has failed; they are started again
 
 require "gyre"
 require "gyre/web/cluster/crew"

@@ -43,8 +43,8 @@ module Gyre
 
         private
 
-        # TERM may come from a service manager and from the supervisor; the second one has no
-        # effect. (The server handles QUIT.)
+        # TERM may come from a service manager and from the supervisor; a second TERM has no effect.
+        # (The server handles QUIT.)
         def handle_signals
           trap("TERM") { @server.stop }
           trap("HUP") { @server.reload }

@@ -82,7 +82,7 @@ module Gyre
         Family.new("report_age_seconds", :gauge, "seconds", ["report_age_s"],
           "How old the worker's figures are; of the sums, the oldest ones.")
       ].each(&:freeze).freeze
-      # Families whose total is one worker's value, not a sum.
+      # Families whose total is the highest or lowest value of a worker, not a sum.
       PICKED = { "uptime_seconds" => :max, "report_age_seconds" => :max, "tls_certificate_expiry_timestamp_seconds" => :min }.freeze
 
       class << self
@@ -142,7 +142,7 @@ module Gyre
           end
         end
 
-        # Writes gauges, because parsers of the older format refuse the type "info".
+        # Writes versions as a gauge: Prometheus's older format does not have the type "info".
         def info(out, snapshots)
           first = snapshots.each_value.first
           labels = { "version" => first ? first["version"] : VERSION, "ruby" => first ? first["ruby"] : RUBY_VERSION }

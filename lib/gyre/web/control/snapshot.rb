@@ -43,7 +43,7 @@ module Gyre
       PAGE_BYTES = Etc.sysconf(Etc::SC_PAGESIZE)
 
       class << self
-        # `http`: nil before the server listens.
+        # `http`: the HTTP::Server; nil before the server listens.
         def take(server, http, lifetime)
           stats = server.stats
           { "version" => VERSION, "ruby" => RUBY_VERSION, "pid" => Process.pid, "uptime_s" => lifetime.uptime_s.round(3),

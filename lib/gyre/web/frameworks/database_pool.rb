@@ -7,11 +7,11 @@
 
 module Gyre
   module Web
-    # Uses the smallest of the pools for writing.
+    # Considers only pools with the role :writing.
     module DatabasePool
       module_function
 
-      # Returns limits with the pool's size as requests_limit. `place`: its scope, for the log.
+      # Returns limits with the pool's size as requests_limit. `place`: where it holds, for the log.
       def apply(limits, log, place: nil)
         pool = smallest or return limits
 
@@ -21,7 +21,7 @@ module Gyre
         limits.with(requests_limit: pool.size)
       end
 
-      # Returns nil if no pool has a size.
+      # Returns the smallest pool; nil if no pool has a size.
       def smallest
         return unless defined?(::ActiveRecord::Base) && ::ActiveRecord::Base.respond_to?(:connection_handler)
 
@@ -38,7 +38,7 @@ module Gyre
 
       module_function
 
-      # Keeps the application's own entry.
+      # Keeps an entry that the application has made.
       def apply
         return unless defined?(::ActionDispatch::ExceptionWrapper)
 

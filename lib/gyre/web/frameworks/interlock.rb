@@ -9,8 +9,8 @@ module Gyre
     # Either many requests run, or one unloads. A request that waits to unload does not count as
     # running, so that several can take turns.
     class Interlock
-      # A key in fiber storage, which a request's fibers inherit. Before Ruby 3.2 each fiber counts
-      # alone.
+      # Key in fiber storage, which a request's fibers inherit, so that they count as one. Before
+      # Ruby 3.2, which has no fiber storage, each fiber counts alone.
       KEY = :gyre_interlock
       STORAGE = Fiber.respond_to?(:[])
 
@@ -20,7 +20,7 @@ module Gyre
         @running = {} # a fiber => count
         @unloading = nil # the unloading fiber
         @depth = 0
-        @waiting = 0 # for @unloading
+        @waiting = 0 # fibers that wait to unload
       end
 
       # Waits while another request unloads classes.
@@ -103,7 +103,7 @@ module Gyre
       end
       alias permit_concurrent_loads loading
 
-      # Yields no threads to ActionDispatch::DebugLocks, which lists them.
+      # Yields an empty Hash: ActionDispatch::DebugLocks then lists no threads.
       def raw_state = yield({})
 
       private

@@ -44,7 +44,7 @@ module Gyre
         config.active_support.isolation_level if config.respond_to?(:active_support)
       end
 
-      # Releases connections that this thread has leased; they would never return to the pool.
+      # Releases connections that this thread has leased: otherwise they never return to the pool.
       def release_connections
         return unless defined?(::ActiveRecord::Base) && ::ActiveRecord::Base.respond_to?(:connection_handler)
 

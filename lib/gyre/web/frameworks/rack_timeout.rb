@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
 # Makes the gem rack-timeout raise in the fiber of the late request, by the scheduler's timer. By
-# itself it raises in the thread, which would end the server. Called by Gyre::Web::Server. Loads
-# nothing.
+# itself the gem raises in the thread, which would end the server. Called by Gyre::Web::Server.
+# Loads nothing.
 
 require "gyre/scheduler"
 
 module Gyre
   module Web
     module RackTimeout
-      # Replaces the thread in which the gem raises: stores the error for the scheduler's timeout.
+      # Stands for the thread in which the gem raises: stores the error for the scheduler's timeout.
       class Fault
-        # `on_timeout`: the gem's callable, which gets this object as its thread and calls {#raise}.
+        # `on_timeout`: the gem's callable, which gets this object as the thread and calls {#raise}.
         def initialize(on_timeout)
           @on_timeout = on_timeout
         end

@@ -41,7 +41,8 @@ module Gyre
         Row.new("bullet", ">= 8.0", -> { defined?(::Bullet) && ::Bullet.enable? }, "queries are counted for another request", 'gem "bullet", "< 8"')
       ].each(&:freeze).freeze
 
-      # Replaces I18n.config of i18n up to 1.14.7; version 1.15 does the same from Ruby 3.2 on.
+      # Keeps I18n.config by fiber, as i18n 1.15 does from Ruby 3.2 on. (Up to 1.14.7 it is by
+      # thread.)
       module LocaleByFiber
         def config = Thread.current[:i18n_config] ||= ::I18n::Config.new
 
@@ -62,7 +63,7 @@ module Gyre
         found { |row| row.present.nil? || row.present.call }.each { |message| log.error(message) }
       end
 
-      # Returns the faults of bundled gems that no setting corrects.
+      # Returns the faults that follow from the versions of bundled gems alone.
       def faults = found { |row| row.present.nil? }
 
       def found
@@ -96,10 +97,10 @@ module Gyre
       def by_thread?(variable) = defined?(::Concurrent::ThreadLocalVar) && variable.is_a?(::Concurrent::ThreadLocalVar)
     end
 
-    # Logs each thread variable that a request sets, once and with the gem: requests share a thread.
+    # Logs the thread variables that requests set, once for each gem: requests share a thread.
     # Started by Gyre::Web::Server together with the watchdog (in development).
     module ThreadVariables
-      # A gem that sets variables for its callers; the callers are reported.
+      # A gem that sets variables for its callers, which are reported in its place.
       LENDER = "concurrent-ruby"
       OWN = "#{File.expand_path("../../..", __dir__)}/"
 

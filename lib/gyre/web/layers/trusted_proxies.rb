@@ -1,22 +1,22 @@
 # frozen_string_literal: true
 
 # Takes a request's client, scheme, host and port from a trusted proxy's headers (--trusted-proxy),
-# and drops these headers of other peers. Sets REMOTE_ADDR, rack.url_scheme, HTTP_HOST, SERVER_NAME,
-# SERVER_PORT.
+# and drops these headers if another peer sent them. Sets REMOTE_ADDR, rack.url_scheme, HTTP_HOST,
+# SERVER_NAME, SERVER_PORT.
 
 require "ipaddr"
 
 module Gyre
   module Web
-    # Reads hops from right to left, because the peer added the last one. The first address that is
-    # not a trusted proxy's is the client's. Hops to the left of it may be forged.
+    # Reads a header from right to left, because the peer added the last entry. The first address
+    # that is not a trusted proxy's is the client's. Entries to the left of it may be forged.
     class TrustedProxies
       NAMED = {
         "private" => %w[10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 127.0.0.0/8 169.254.0.0/16 ::1/128 fc00::/7 fe80::/10],
         "loopback" => %w[127.0.0.0/8 ::1/128]
       }.freeze
-      # Headers that a proxy may write. Those not configured are dropped, because a proxy passes
-      # them on from its client.
+      # Headers that a proxy may write. Those that --forwarded-header does not name are dropped,
+      # because a proxy may pass them on from its client.
       HEADERS = %w[x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded-port forwarded].freeze
       # Headers that every common proxy writes.
       USUAL = %w[x-forwarded-for x-forwarded-proto].freeze
@@ -24,7 +24,7 @@ module Gyre
       # Further headers that frameworks trust; always dropped.
       ALIASES = %w[HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL HTTP_X_REAL_IP HTTP_CLIENT_IP].freeze
       HOPS_LIMIT = 50
-      # Maximum bytes of a header; a longer Forwarded is invalid, and others lose their beginning.
+      # Maximum bytes of a header. A longer Forwarded is invalid; other headers lose the beginning.
       LIST_BYTES_LIMIT = 4096
       KNOWN_LIMIT = 1000
       HOST = /\A(?<name>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?<port>\d{1,5}))?\z/.freeze
@@ -41,7 +41,7 @@ module Gyre
         raise ArgumentError, "must be an address, a range like 10.0.0.0/8, private or loopback, not #{text.to_s[0, 80].inspect}"
       end
 
-      # Trusts a Unix socket's peer. Raises ArgumentError if `headers` has forwarded and others.
+      # Trusts a Unix socket's peer too. ArgumentError: `headers` has "forwarded" and other names.
       def initialize(app, trusted, headers: USUAL)
         @app = app
         @ranges = Array(trusted).flat_map { |text| self.class.ranges(text) }
@@ -80,16 +80,16 @@ module Gyre
         return [] if [addresses, schemes, hosts, ports].all?(&:empty?)
 
         count = [addresses.size, 1].max
-        # Aligns shorter lists at the end. A missing entry takes the list's first.
+        # Aligns shorter lists at their ends. For a missing entry, takes the list's first entry.
         Array.new(count) { |index| Hop.new(addresses[index], *[schemes, hosts, ports].map { |list| list[index - count] || list.first }) }
       end
 
       def list(text) = text ? ending(text).split(",", -1).last(HOPS_LIMIT).map(&:strip) : []
 
-      # Drops the element that the limit cuts: its rest may look like another address.
+      # Drops a long text's beginning and the element cut there, whose rest may be another address.
       def ending(text) = text.bytesize > LIST_BYTES_LIMIT ? text.byteslice(-LIST_BYTES_LIMIT..).partition(",").last : text
 
-      # Parses Forwarded (RFC 7239). Returns one unknown hop if any part is invalid.
+      # Parses Forwarded (RFC 7239). If any part is invalid, returns one Hop, without an address.
       def forwarded(text)
         hops = [Hop.new]
         position = 0
@@ -120,7 +120,7 @@ module Gyre
         nil
       end
 
-      # The client is the last hop; if its address is hidden, the nearest known address is used.
+      # The last Hop is the client's. If its address is hidden, takes the nearest known address.
       def believe(env, hops)
         client = hops.last
         known = hops.filter_map(&:address)
@@ -138,7 +138,7 @@ module Gyre
         scheme == "https" ? env["HTTPS"] = +"on" : env.delete("HTTPS")
       end
 
-      # Takes the port from its own header, otherwise from the host, otherwise from the scheme.
+      # Takes the port from X-Forwarded-Port, otherwise from the host, otherwise from the scheme.
       def set_host(env, client, scheme)
         match = HOST.match((client.host || env["HTTP_HOST"]).to_s) or return
         standard = scheme == "https" ? "443" : "80"

@@ -13,7 +13,7 @@ module Gyre
       # Seconds for which lines are gathered: a busy loop wakes the thread at most 100 times a
       # second.
       GATHER_S = 0.01
-      # Pending bytes at which the thread runs at once: {#add} ends the loop's time slice (0.1 s).
+      # Pending bytes at which {#add} lets the thread run before the loop's time slice (0.1 s) ends.
       PASS_BYTES = 64 * 1024
       # Bytes that a writable pipe takes without waiting, in one piece (pipe(7)).
       PIPE_BYTES = 4096
@@ -23,8 +23,8 @@ module Gyre
 
       attr_reader :dropped
 
-      # The block gets whole lines and the number dropped since its last call. Its exception ends
-      # the thread, which the next {#add} starts again.
+      # The block gets whole lines and the number dropped since its last call. An exception of the
+      # block ends the thread; the next {#add} starts another.
       def initialize(bytes_limit: BYTES_LIMIT, &write)
         @bytes_limit = bytes_limit
         @write = write
@@ -73,7 +73,7 @@ module Gyre
 
       private
 
-      # Wakes or starts the thread; a forked child has none. Requires the lock.
+      # Wakes the thread, or starts it if there is none, as in a forked child. Requires the lock.
       def run
         return @change.broadcast if @thread&.alive?
 

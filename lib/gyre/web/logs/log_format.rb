@@ -7,8 +7,8 @@ require "json"
 
 module Gyre
   module Web
-    # Compiles a format into the method `line`: one interpolated String takes a third of the time of
-    # a call for each directive.
+    # Compiles a format into the method `line`, which interpolates one String. This takes a third of
+    # the time that a call for each directive would take.
     class LogFormat
       # Names for --log-format; "none" writes nothing.
       NAMES = %w[none common combined json].freeze
@@ -26,7 +26,7 @@ module Gyre
       }.freeze
       NUMBERS = { "s" => "status", "B" => "bytes", "b" => "(bytes unless bytes.zero?)", "D" => "(seconds * 1_000_000).round",
                   "P" => "Process.pid" }.freeze
-      # Code for values that need no escaping.
+      # Code of text formats for values that need no escaping; it replaces that of TEXTS.
       AS_THEY_ARE = { "l" => "-", "t" => "\#{time}", "r" => "\#{request(env)}" }.freeze
       NAMED = { "i" => "env[LogFormat.key(%s)]", "o" => "response_header(env, %s)", "e" => "env[%s]", "t" => "Time.now.strftime(%s)" }.freeze
       JSON_FIELDS = {
@@ -143,13 +143,13 @@ module Gyre
 
       private
 
-      # Escapes, and replaces spaces, which would end an unquoted field.
+      # Escapes a text, and replaces its spaces, which would end an unquoted field.
       def bare(text)
         escaped = LogFormat.escape(text)
         escaped.include?(" ") ? escaped.tr(" ", "+") : escaped # tr makes its table and a String each time
       end
 
-      # Formats the time once a second, because that costs more than the rest of a line.
+      # Formats the time only once a second: formatting it costs more than the rest of a line.
       def time
         second = Process.clock_gettime(Process::CLOCK_REALTIME, :second)
         return @time if second == @second
@@ -171,7 +171,7 @@ module Gyre
       # Replaces invalid bytes by U+FFFD, as JSON is UTF-8.
       def utf8(value) = value.is_a?(String) ? value.dup.force_encoding(Encoding::UTF_8).scrub : value
 
-      # Keeps a response's headers for the log.
+      # Rack middleware that keeps a response's headers in env, for the log.
       class ResponseHeaders
         def initialize(app)
           @app = app

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Logs requests that block others: the reports of a Gyre::Watchdog with method, path and backtrace,
-# at a limited rate. Started by Gyre::Web::Server if the setting watchdog is on.
+# Logs the reports of a Gyre::Watchdog, each of a request that blocks others, with method, path and
+# backtrace. Limits their rate. Started by Gyre::Web::Server if the setting watchdog is on.
 
 require "gyre/clock"
 require "gyre/inspection/watchdog"
@@ -9,8 +9,8 @@ require "gyre/inspection/watchdog"
 module Gyre
   module Web
     class WatchdogLog
-      # Maximum seconds that a request may hold the loop without a report. Gyre::Watchdog's default
-      # of 0.1 s is too short for loading code in development.
+      # A request that holds the loop for more than these seconds is reported. Gyre::Watchdog's
+      # default of 0.1 s is too short for loading code in development.
       LIMIT_S = 0.5
       # Minimum seconds between two reports.
       PAUSE_S = 5

@@ -77,7 +77,7 @@ module Gyre
       # Returns HUP's handler: the program's own, "DEFAULT", or "IGNORE" under nohup.
       def self.handler = Signal.trap("HUP", "DEFAULT").tap { |former| Signal.trap("HUP", former || "SYSTEM_DEFAULT") }
 
-      # A process that has no controlling terminal (setsid) gets no HUP when a terminal ends.
+      # @io is nil without a controlling terminal (setsid): no terminal's end then sends HUP.
       def initialize
         @io = [$stdin, $stdout, $stderr].find { |io| io.respond_to?(:tty?) && io.tty? }
         File.open("/dev/tty").close

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Checks whether a log server's settings fit together, and checks their files and folders, after
-# each setting was checked alone. Changes nothing.
+# Checks that a log server's settings, valid one by one, also fit together. Checks the files and
+# folders that they name. Changes nothing.
 
 require "gyre/log/ownership"
 require "gyre/log/output"
@@ -38,7 +38,7 @@ module Gyre
             spills
           end
 
-          # Finds files and folders whose errors would end the server later, even after USR2.
+          # Checks files and folders: a mistake there would end the server later, even after USR2.
           def places
             place("default_log") { Rules.writable(@values[:default_log]) }
             place("pidfile") { Rules.writable(@values[:pidfile]) }
@@ -89,7 +89,7 @@ module Gyre
             end
           end
 
-          # A file has one output.
+          # Checks that logs with the same file agree in FILE_KEYS, because a file has one output.
           def files
             all = [*@logs, { logfile: @values[:default_log] }].select { |log| log[:logfile] }
             all.group_by { |log| Gyre::Log::Output::Remote.same_file(log[:logfile]) }.each_value do |group|
@@ -101,7 +101,7 @@ module Gyre
             end
           end
 
-          # A spill has one output.
+          # Checks that each spill belongs to one output only.
           def spills
             @logs.select { |log| log[:spill] }.group_by { |log| File.expand_path(log[:spill]) }.each_value do |group|
               next if group.uniq { |log| log.values_at(:logfile, :type, :options) }.size == 1

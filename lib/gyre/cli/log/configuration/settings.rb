@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The settings of `gyre log` for flags and configuration file: Analogger's and Gyre's. Output,
-# Inlet, Rotation and Limits define their own settings.
+# The settings of `gyre log`, for flags and configuration file: those of Analogger and further ones.
+# Output, Inlet, Rotation and Limits define their own settings.
 
 require "gyre/log/limits"
 require "gyre/log/output"
@@ -17,7 +17,7 @@ module Gyre
 
         # Takes a number as text, as in Analogger.
         secret = type.new("KEY", "text") { |value| value.to_s unless value.is_a?(Enumerable) }
-        # Takes a list, a name, names with commas between, or a Hash's keys, as in Analogger.
+        # Takes a list, a name, names with commas between, or the keys of a Hash, as in Analogger.
         levels = type.new("LEVELS", "severities, as in: debug,info,warn") do |value|
           value = value.keys.map { |key| key.to_s.delete_prefix(":") } if value.is_a?(Hash)
           names = value.is_a?(Array) ? value : value.to_s.split(",")
