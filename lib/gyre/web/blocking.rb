@@ -12,7 +12,8 @@ module Gyre
     #   use Gyre::Web::Blocking, paths: ["/reports", "/exports"]
     #   use Gyre::Web::Blocking do |env| env["REQUEST_METHOD"] == "POST" end
     class Blocking
-      # Requests for `paths` (nil: all), and below them, run in threads; or a block decides by env.
+      # Requests for `paths` and for paths below them run in threads; nil: all requests. Instead of
+      # `paths`, a block may decide by env.
       def initialize(app, paths: nil, &block)
         raise ArgumentError, "either paths or a block, not both" if paths && block
 

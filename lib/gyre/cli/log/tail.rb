@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre log tail`: prints a server's new log lines, in colours. If the server goes away, waits for
-# it.
+# `gyre log tail`: prints a server's new log lines, in colours. Waits if the server has gone.
 
 require "gyre/log/entry"
 require "gyre/cli/terminal/paint"

@@ -41,8 +41,7 @@ module Gyre
         Row.new("bullet", ">= 8.0", -> { defined?(::Bullet) && ::Bullet.enable? }, "queries are counted for another request", 'gem "bullet", "< 8"')
       ].each(&:freeze).freeze
 
-      # Keeps I18n.config by fiber, as i18n 1.15 does from Ruby 3.2 on. (Up to 1.14.7 it is by
-      # thread.)
+      # Keeps I18n.config by fiber, as i18n 1.15 does from Ruby 3.2 on. (Up to 1.14.7: by thread.)
       module LocaleByFiber
         def config = Thread.current[:i18n_config] ||= ::I18n::Config.new
 

@@ -41,7 +41,8 @@ module Gyre
         raise ArgumentError, "must be an address, a range like 10.0.0.0/8, private or loopback, not #{text.to_s[0, 80].inspect}"
       end
 
-      # Trusts a Unix socket's peer too. ArgumentError: `headers` has "forwarded" and other names.
+      # Also trusts the peer of a Unix socket. Raises ArgumentError if `headers` has "forwarded" and
+      # other names.
       def initialize(app, trusted, headers: USUAL)
         @app = app
         @ranges = Array(trusted).flat_map { |text| self.class.ranges(text) }

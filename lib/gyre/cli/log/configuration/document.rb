@@ -63,7 +63,8 @@ module Gyre
 
           def line(node) = node ? node.start_line + 1 : 1
 
-          # Returns the nodes of a key and its value; in a list both are the entry's node.
+          # Returns a key's node and its value's node; for an entry of a list, twice the entry's
+          # node.
           def child(node, index, name)
             case node
             when Psych::Nodes::Sequence then index && node.children[index.to_i - 1].then { |entry| [entry, entry] }
