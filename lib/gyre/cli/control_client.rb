@@ -16,7 +16,7 @@ module Gyre
       STATUS_TIMEOUT_S = 5
       BYTES_LIMIT = 16 << 20
 
-      # `address`: see {Gyre::Endpoint.parse}; a URL's path is dropped. Raises ArgumentError.
+      # `address`: see {Gyre::Endpoint.parse}; an HTTP URL's path is dropped. Raises ArgumentError.
       def initialize(address)
         @endpoint = Endpoint.parse(address.sub(%r{\A(https?://[^/]*)/.*\z}, "\\1"), host: "127.0.0.1")
       end
