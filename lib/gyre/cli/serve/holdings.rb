@@ -64,7 +64,7 @@ module Gyre
 
       def open_beside(sockets, endpoints, name) = sockets.open(endpoints, inherited: @handover ? @handover.sockets(name) : []).each(&:close)
 
-      # Opens the control socket beside the state file; without --state, only if --user is not set.
+      # Opens the control socket beside the state file; with --user or --group, only for --state.
       def open_control
         @state = @settings[:state] ? StateFile.new(@settings[:state]) : usual_state
         open_beside(@control, [@state&.endpoint].compact, :control)
