@@ -1,5 +1,5 @@
-/* Growing bytes for the log's codecs, without ruby.h. Functions return 0, or -ENOMEM and leave the
- * bytes unchanged. */
+/* Growing bytes for the log's codecs, without ruby.h. Functions return 0; without memory, they
+ * leave the bytes unchanged and return -ENOMEM. */
 #pragma once
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static inline int gyre_log_buffer_reserve(struct gyre_log_buffer *buffer, size_t
   return buffer->capacity - buffer->length >= more ? 0 : gyre_log_buffer_grow(buffer, more);
 }
 
-/* Requires reserved room. */
+/* The room must be reserved. */
 static inline void gyre_log_buffer_put(struct gyre_log_buffer *buffer, const char *bytes, size_t length) {
   if (length > 0) memcpy(buffer->bytes + buffer->length, bytes, length);
   buffer->length += length;

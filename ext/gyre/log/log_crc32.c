@@ -3,10 +3,10 @@
  * - Tables, eight bytes at a time. Table k has a byte's effect on the remainder if k more bytes
  *   follow the byte.
  * - Carry-less multiplication (PCLMULQDQ), sixteen bytes at a time. Bits that are n places before
- *   the end can be replaced by their product with x^n modulo the polynomial, added at the end. This
- *   folds a text into its last sixteen bytes, which the tables reduce (Gopal and others, "Fast CRC
- *   Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009). A partial last block
- *   is filled with the end of the block before it. */
+ *   the end leave the same remainder as their product with (x^n modulo the polynomial) at the end.
+ *   So a text is folded into its last sixteen bytes, which the tables reduce (Gopal and others,
+ *   "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009). A partial
+ *   last block is filled with the end of the block before it. */
 #include "log/log_crc32.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -21,7 +21,7 @@ static uint32_t little_endian(const unsigned char *bytes) {
   return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-/* Does not invert the CRC before and after the bytes. */
+/* The caller inverts the CRC before and after the call. */
 static uint32_t by_tables(uint32_t crc, const unsigned char *at, size_t length) {
   for (; length >= 8; length -= 8, at += 8) {
     const uint32_t one = little_endian(at) ^ crc, two = little_endian(at + 4);
@@ -38,7 +38,7 @@ static uint32_t by_tables(uint32_t crc, const unsigned char *at, size_t length) 
 
 static int folds;
 
-/* x^n modulo the polynomial, bits reversed: moves a block's halves by four blocks, or by one. */
+/* Factors x^n modulo the polynomial, bits reversed: they move a block by four blocks, or by one. */
 FOLDING static __m128i by_four(void) { return _mm_set_epi64x(INT64_C(0x1c6e41596), INT64_C(0x154442bd4)); }
 
 FOLDING static __m128i by_one(void) { return _mm_set_epi64x(INT64_C(0x0ccaa009e), INT64_C(0x1751997d0)); }
@@ -50,7 +50,7 @@ FOLDING static __m128i fold(__m128i block, __m128i by, __m128i there) {
   return _mm_xor_si128(_mm_xor_si128(low, high), there);
 }
 
-/* Folds the block into the `rest` bytes before `end`, which follow at least one block. */
+/* Folds the block into the last `rest` bytes before `end`; at least one block precedes them. */
 FOLDING static __m128i fold_rest(__m128i block, const unsigned char *end, size_t rest) {
   static const unsigned char shuffle[3 * BLOCK] = {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
                                                    128, 128, 128, 128, 0,   1,   2,   3,   4,   5,   6,   7,
@@ -61,7 +61,7 @@ FOLDING static __m128i fold_rest(__m128i block, const unsigned char *end, size_t
   return fold(_mm_shuffle_epi8(block, first), by_one(), _mm_or_si128(_mm_shuffle_epi8(block, others), bytes));
 }
 
-/* Equals by_tables, for at least one block. */
+/* Returns the same as by_tables, for at least one block of bytes. */
 FOLDING static uint32_t by_folding(uint32_t crc, const unsigned char *at, size_t length) {
   const size_t rest = length % BLOCK;
   const unsigned char *const end = at + (length - rest);

@@ -7,5 +7,5 @@
 /* Called once before the first use. */
 void gyre_log_crc32_setup(void);
 
-/* `crc`: the CRC of preceding bytes, or 0. */
+/* `crc`: the CRC of the bytes before these, or 0. */
 uint32_t gyre_log_crc32(uint32_t crc, const char *bytes, size_t length);

@@ -15,7 +15,7 @@ void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub
   if (session) session->references++;
 }
 
-/* Gives deliveries the decoder's origin until `leave`. */
+/* Until `leave`, delivered messages have the decoder's origin. */
 static struct gyre_log_hub *enter(struct gyre_log_decoder *decoder) {
   if (decoder->origin.bytes.length > 0) decoder->hub->origin = &decoder->origin;
   return decoder->hub;
@@ -86,7 +86,7 @@ static size_t missing(const struct gyre_log_decoder *decoder, const char *bytes,
   return more < length ? more : length;
 }
 
-/* Completes the incomplete message, and advances past its bytes. Returns 0, a fault or -ENOMEM. */
+/* Completes and delivers the incomplete message; moves `*bytes` behind it. Returns as feed. */
 static int complete(struct gyre_log_decoder *decoder, const char **bytes, size_t *length) {
   struct gyre_log_message message;
   while (decoder->rest.length > 0 && *length > 0) {

@@ -1,4 +1,4 @@
-/* Frames of the old wire (log_frame.h, lib/gyre/log/wire.rb), and the choice of a cutter. */
+/* Cuts frames of the old wire (lib/gyre/log/wire.rb); chooses the cutter for other kinds. */
 #include "log/log_frame.h"
 
 #define LENGTH_LEAST (GYRE_LOG_FRAME_HEADER + 3)
@@ -16,7 +16,7 @@ const char *gyre_log_wrong_text(int wrong) {
   }
 }
 
-/* Parses the length, which is sent twice, in four digits each. Returns 0 if it is invalid. */
+/* Parses the length, four digits that are sent twice. Returns 0 if it is invalid. */
 static size_t frame_length(const char *bytes) {
   size_t length = 0;
   if (memcmp(bytes, bytes + 4, 4) != 0) return 0;

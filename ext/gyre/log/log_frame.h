@@ -8,10 +8,10 @@
 
 enum gyre_log_kind { GYRE_LOG_FRAMES, GYRE_LOG_RECORDS, GYRE_LOG_SYSLOG, GYRE_LOG_JSON_LINES };
 
-/* RFC 6587, section 3.4. AUTO: each message's first bytes decide. */
+/* Framing of syslog (RFC 6587, section 3.4). AUTO: each message's first bytes decide. */
 enum gyre_log_framing { GYRE_LOG_AUTO, GYRE_LOG_OCTET_COUNTING, GYRE_LOG_LINES };
 
-/* Faults. A reply has "error: " and the fault's text. */
+/* Faults of received bytes. The server replies "error: " and the fault's text. */
 enum gyre_log_wrong {
   GYRE_LOG_CHECKSUM_FAILED = 1,
   GYRE_LOG_TOO_LONG,
@@ -20,13 +20,13 @@ enum gyre_log_wrong {
   GYRE_LOG_WRONG_SEQUENCE,
   GYRE_LOG_SEQUENCE_JUMP,
   GYRE_LOG_CUT_OFF,
-  GYRE_LOG_NO_ROOM /* an output is full, or its stored records are unknown */
+  GYRE_LOG_NO_ROOM /* an output is full, or it is unknown which records the output has */
 };
 
 struct gyre_log_message {
   struct gyre_log_text service, severity, text;
   uint64_t sequence; /* 0: not a record */
-  uint64_t time_us;  /* time of logging, since 1970; see `has_time` */
+  uint64_t time_us;  /* time of logging, µs since 1970; valid if has_time */
   bool present;      /* false for an empty line */
   bool has_time;
 };
@@ -34,21 +34,21 @@ struct gyre_log_message {
 struct gyre_log_cutter {
   enum gyre_log_kind kind;
   enum gyre_log_framing framing;
-  size_t limit;                    /* maximum bytes of a message; frames must be shorter */
-  size_t scanned;                  /* bytes of an incomplete line known to have no end */
-  size_t wanted;                   /* minimum bytes for the next call; 0: up to a line's end */
-  struct gyre_log_buffer *scratch; /* memory of a syslog message until the next call */
+  size_t limit;                    /* maximum bytes of a message; a frame must have fewer */
+  size_t scanned;                  /* bytes of an incomplete line already searched for its end */
+  size_t wanted;                   /* the next call needs at least these bytes; 0: a line's end */
+  struct gyre_log_buffer *scratch; /* holds a syslog message with its prefix, until the next call */
 };
 
 #define GYRE_LOG_FRAME_HEADER 8
 
 const char *gyre_log_wrong_text(int wrong);
 
-/* Cuts off one message. Returns its bytes, 0 if it is incomplete (call again with more bytes), a
- * negative enum gyre_log_wrong, or GYRE_LOG_NO_MEMORY. */
+/* Cuts one message off. Returns the number of its bytes; 0 if it is incomplete (call again with
+ * more bytes); a negative enum gyre_log_wrong; or GYRE_LOG_NO_MEMORY. */
 #define GYRE_LOG_NO_MEMORY (-1000)
 long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message);
-/* Takes the rest as the last message, if any. Returns 0, or an error as gyre_log_cut. */
+/* At the input's end, takes the rest as a message. Returns 0, or an error as gyre_log_cut. */
 long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                        struct gyre_log_message *message);
 

@@ -3,7 +3,7 @@
 
 /* Maximum bytes of service and severity together in the table of channels. */
 #define NAMES_LIMIT 255
-/* Maximum services that have counters. */
+/* Maximum number of services that have counters. */
 #define COUNTERS_MAX ((size_t)1 << 20)
 
 static void channel_free(struct gyre_log_channel *channel) {
@@ -123,7 +123,7 @@ static uint64_t hash_of(struct gyre_log_text text, uint64_t seed) {
   return hash ^ hash >> 32;
 }
 
-/* Returns the index of a service's counter, for a new channel; SIZE_MAX if there is no memory. */
+/* Finds or makes the service's counter. Returns its index, or SIZE_MAX if there is no memory. */
 static size_t counter_of(struct gyre_log_hub *hub, struct gyre_log_text service) {
   if (service.length > GYRE_LOG_SERVICE_LIMIT) return 0;
   for (size_t i = 1; i < hub->counters_count; i++) {
@@ -200,7 +200,7 @@ static bool is_for(const struct gyre_log_channel *channel, struct gyre_log_text 
          gyre_log_same(gyre_log_channel_severity(channel), severity);
 }
 
-/* Returns a channel, valid until the next call; NULL if there is no memory. */
+/* Finds or makes a channel, which is valid until the next call. Returns NULL without memory. */
 static struct gyre_log_channel *channel_of(struct gyre_log_hub *hub, struct gyre_log_text service,
                                            struct gyre_log_text severity) {
   if (is_for(hub->latest, service, severity)) return hub->latest;
@@ -217,7 +217,7 @@ static struct gyre_log_channel *channel_of(struct gyre_log_hub *hub, struct gyre
   return hub->latest = *place;
 }
 
-/* Bytes that many connections may bring before they are paused. */
+/* A sink takes these bytes beyond twice its bound: many connections may send before they pause. */
 #define SLACK ((size_t)16 << 20)
 
 static bool is_overfull(const struct gyre_log_sink *sink) {
@@ -225,7 +225,7 @@ static bool is_overfull(const struct gyre_log_sink *sink) {
   return gyre_log_sink_exceeds(sink, 1) && bytes / 2 > sink->bound && bytes - 2 * sink->bound > SLACK;
 }
 
-/* Returns true if the message is dropped. Otherwise its sender pauses while the sink is full. */
+/* Returns true if the message is dropped. If a full sink takes the message, the sender pauses. */
 static bool drops(struct gyre_log_hub *hub, struct gyre_log_sink *sink, bool anyway) {
   if (!gyre_log_sink_exceeds(sink, 1)) return false;
   if (sink->drops || anyway) {
@@ -236,8 +236,8 @@ static bool drops(struct gyre_log_hub *hub, struct gyre_log_sink *sink, bool any
   return false;
 }
 
-/* If one sink refuses a record, no sink gets it, and the client repeats it. Returns 0, -EAGAIN or
- * -ENOMEM. */
+/* Returns -EAGAIN if a sink refuses the record: then no sink gets it, and the client repeats it.
+ * Otherwise returns 0 or -ENOMEM. */
 static int check_record(const struct gyre_log_channel *channel, uint64_t sequence, struct gyre_log_session *session) {
   for (size_t i = 0; i < channel->routed; i++) {
     const struct gyre_log_sink *const sink = channel->sinks[i];
@@ -251,7 +251,7 @@ static int check_record(const struct gyre_log_channel *channel, uint64_t sequenc
   return 0;
 }
 
-/* Gives a record to a sink, unless the sink has it. Returns 1 if it was new, 0 or -ENOMEM. */
+/* Gives a record to a sink. Returns 0 if the sink has had it already, otherwise 1 or -ENOMEM. */
 static int give(struct gyre_log_hub *hub, struct gyre_log_sink *sink, struct gyre_log_channel *channel,
                 const struct gyre_log_arrival *arrival, uint64_t sequence, struct gyre_log_session *session) {
   struct gyre_log_mark *const mark = gyre_log_session_mark(session, sink->number);
@@ -265,7 +265,7 @@ static int give(struct gyre_log_hub *hub, struct gyre_log_sink *sink, struct gyr
   return gyre_log_sink_note(sink, session, mark) < 0 ? -ENOMEM : 1;
 }
 
-/* Sessions do not track taps: a tap gets a record if it was new for another sink. */
+/* Sessions do not track taps: a tap gets a record if the record was new for another sink. */
 static int give_all(struct gyre_log_hub *hub, struct gyre_log_channel *channel, const struct gyre_log_arrival *arrival,
                     uint64_t sequence, struct gyre_log_session *session) {
   bool fresh = !session;

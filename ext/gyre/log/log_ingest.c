@@ -105,7 +105,7 @@ static VALUE ingest_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, V
   return object;
 }
 
-/* Returns the highest number of each client, which may have several sessions and entries. */
+/* Returns {client_id => highest number}. A client may have several entries in the sink. */
 static VALUE clients_of(const struct gyre_log_sink *sink) {
   VALUE clients = rb_hash_new();
   for (size_t i = 0; i < sink->clients_count; i++) {
@@ -116,7 +116,7 @@ static VALUE clients_of(const struct gyre_log_sink *sink) {
   return clients;
 }
 
-/* Reuses the String's memory if possible. */
+/* Copies the bytes into the String, whose memory is reused if possible. */
 static void put_into(VALUE string, const struct gyre_log_buffer *bytes) {
   const long length = (long)bytes->length;
   if (gyre_log_is_waste(rb_str_capacity(string), bytes->length)) rb_str_resize(string, 0);
@@ -156,7 +156,7 @@ static VALUE sink_is_blocked(VALUE self) {
 
 static VALUE sink_has_room(VALUE self) { return boolean(!gyre_log_sink_exceeds(sink_of(self), 2)); }
 
-/* True if a decoder's message met the full sink since the last call. */
+/* True if, since the last call, a decoder's message has come while the sink was full. */
 static VALUE sink_was_hit(VALUE self) {
   struct gyre_log_sink *const sink = sink_of(self);
   const bool hit = sink->hit;
@@ -262,7 +262,7 @@ static VALUE ingest_open_decoder(VALUE self, VALUE kind, VALUE framing, VALUE se
   return object;
 }
 
-/* Returns nil, or the fault. */
+/* Returns nil, or the fault's text. */
 static VALUE verdict(int result) {
   check(result);
   return result == 0 ? Qnil : rb_utf8_str_new_cstr(gyre_log_wrong_text(result));
@@ -283,7 +283,7 @@ static VALUE decoder_finish(VALUE self, VALUE time_ns) {
 
 static VALUE decoder_bytesize(VALUE self) { return SIZET2NUM(decoder_of(self)->rest.length); }
 
-/* Returns whole JSON lines, or nil. */
+/* Removes and returns the whole JSON lines; nil if there are none. */
 static VALUE decoder_take_lines(VALUE self) {
   struct gyre_log_decoder *const decoder = decoder_of(self);
   if (decoder->lines.length == 0) return Qnil;
@@ -304,7 +304,7 @@ static struct gyre_log_sink *own_sink(const struct gyre_log_hub *hub, VALUE obje
   return sink->sink;
 }
 
-/* Returns a private Array of checked strings or sinks; may raise. */
+/* Returns a checked copy of an Array of Strings or, unless `of_sinks` is NULL, of its sinks. */
 static VALUE checked_array(VALUE array, const struct gyre_log_hub *of_sinks) {
   VALUE copy = rb_ary_dup(rb_convert_type(array, T_ARRAY, "Array", "to_ary"));
   for (long i = 0; i < RARRAY_LEN(copy); i++) {
@@ -434,7 +434,7 @@ static VALUE ingest_messages(VALUE self) { return ULL2NUM(hub_of(self)->messages
 
 static VALUE ingest_filtered(VALUE self) { return ULL2NUM(hub_of(self)->filtered); }
 
-/* True if a decoder's message met a full sink since the last call. */
+/* True if, since the last call, a decoder's message has come while a sink was full. */
 static VALUE ingest_is_crowded(VALUE self) {
   struct gyre_log_hub *const hub = hub_of(self);
   const bool crowded = hub->crowded;
@@ -454,7 +454,7 @@ static VALUE ingest_services(VALUE self) {
   return services;
 }
 
-/* For a journal's entry (lib/gyre/log/output/journal/entry.rb). */
+/* Used for entries of journals and spills (lib/gyre/log/output/file.rb, spill.rb). */
 static VALUE ingest_crc32(VALUE self, VALUE bytes) {
   const struct gyre_log_text text = text_of(&bytes);
   const uint32_t crc = gyre_log_crc32(0, text.bytes, text.length);

@@ -1,4 +1,4 @@
-/* Formats lines (log_line.h). Checks eight bytes at once: most messages need no escaping. */
+/* Formats lines (log_line.h). Checks eight bytes at once, because most need no escaping. */
 #include "log/log_line.h"
 
 #include <stdio.h>
@@ -36,10 +36,10 @@ static inline int is_harmful(const unsigned char *at, int length) {
   return at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9;
 }
 
-/* True for a C1 byte outside UTF-8. */
+/* True for a C1 control character of one byte, outside UTF-8. */
 static inline int is_c1(unsigned char byte) { return byte >= 0x80 && byte < 0xa0; }
 
-/* Returns the number of safe bytes above ASCII, or 0. */
+/* The first byte is above ASCII. Returns the character's length, or 0 if it must be escaped. */
 static inline size_t clean_above_ascii(const char *bytes, size_t length, enum escaping escaping) {
   const unsigned char *const at = (const unsigned char *)bytes;
   const int character = utf8_character(at, length);
@@ -56,7 +56,7 @@ static inline int escaped(unsigned char byte, enum escaping escaping) {
   return (byte < 0x20 && byte != '\t') || byte == 0x7f || byte == '\\' || (escaping == OF_FIELD && byte == '|');
 }
 
-/* True only if none of eight bytes needs escaping. May be false even then. */
+/* If true, none of the eight bytes needs escaping; if false, some may. */
 static inline int clean_word(const char *bytes, enum escaping escaping) {
   uint64_t eight;
   memcpy(&eight, bytes, 8);
@@ -87,7 +87,7 @@ static inline size_t clean(const char *bytes, size_t length, enum escaping escap
 
 static const char digits[] = "0123456789abcdef";
 
-/* Writes up to six bytes. */
+/* Writes the byte's escape sequence, of up to six bytes. Returns its length. */
 static size_t escape(char *to, unsigned char byte, enum escaping escaping) {
   static const char letters[] = "nr\\\"tbf", named[] = "\n\r\\\"\t\b\f", named_in_text[] = "\n\r\\";
   const char *const names = escaping == OF_JSON ? named : named_in_text;
@@ -104,8 +104,8 @@ static size_t escape(char *to, unsigned char byte, enum escaping escaping) {
   return start + 2;
 }
 
-/* Escapes bytes above ASCII: a character as its code point, broken UTF-8 as U+FFFD in JSON and as
- * single bytes in text. Writes up to twelve bytes. Returns the number of bytes taken. */
+/* Escapes a character above ASCII as its code point, and broken UTF-8 as U+FFFD in JSON or byte by
+ * byte in text. Writes up to twelve bytes. Returns the number of bytes taken from `from`. */
 static size_t escape_above_ascii(struct gyre_log_buffer *buffer, const unsigned char *from, size_t length,
                                  enum escaping escaping) {
   const int character = utf8_character(from, length);
@@ -177,7 +177,7 @@ int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text k
   return gyre_log_buffer_append_text(buffer, "$1\r\n*\r\n");
 }
 
-/* Writes a prefix like syslog's in text, and fields in JSON and Redis. */
+/* Writes host and pid: in text as a prefix like syslog's, in JSON and Redis as fields. */
 static int append_origin(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text host,
                          const char *pid) {
   static const char *const before[] = {"host=", ",\"host\":\"", "$4\r\nhost\r\n"}, *const after[] = {" ", "\"", ""},
@@ -207,7 +207,7 @@ int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text hos
   return 0;
 }
 
-/* Writes host and pid, which most lines do not have. */
+/* Not inlined, because most lines have no host and pid. */
 __attribute__((noinline)) static int put_origin(struct gyre_log_buffer *buffer, const struct gyre_log_line *line) {
   const struct gyre_log_text origin = line->origin->text;
   if (gyre_log_buffer_append(buffer, origin.bytes, origin.length) < 0) return -ENOMEM;

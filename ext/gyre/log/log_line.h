@@ -9,10 +9,10 @@ enum gyre_log_format { GYRE_LOG_TEXT, GYRE_LOG_JSON, GYRE_LOG_REDIS, GYRE_LOG_FO
 
 struct gyre_log_origin_text {
   struct gyre_log_text text;
-  unsigned fields; /* 1: host; 2: host and pid; 0: unknown */
+  unsigned fields; /* number of fields in `text`: 0, 1 (host) or 2 (host and pid) */
 };
 
-/* A sender's host and pid in each format; all zero until set. */
+/* A sender's host and pid in each format; all zero until gyre_log_origin_set. */
 struct gyre_log_origin {
   struct gyre_log_buffer bytes;
   struct gyre_log_origin_text texts[GYRE_LOG_FORMATS];
@@ -26,13 +26,13 @@ struct gyre_log_line {
   const struct gyre_log_origin_text *origin; /* NULL: none */
 };
 
-/* Writes the part between time and message, which is the same for a service and severity. */
+/* Writes the part between time and message; lines of one service and severity share it. */
 int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text service,
                          struct gyre_log_text severity);
-/* Writes the start of a stream's Redis commands. */
+/* Writes the start that all Redis commands for the stream `key` share. */
 int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text key);
 
-/* Called once. `pid` 0: unknown. */
+/* Call once for each origin. `pid` 0: unknown. */
 int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text host, uint64_t pid);
 
 int gyre_log_line_text(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, int raw);

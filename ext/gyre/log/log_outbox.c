@@ -1,23 +1,24 @@
 /* Gyre::Log::Outbox: a log client's records in a growing buffer. Gyre::Log::Client appends from any
- * thread, fiber or signal handler; Gyre::Log::Sender takes. The GVL makes each call atomic, without
- * a lock. Wakes no thread: append tells its caller to wake the sender.
+ * thread, fiber or signal handler; Gyre::Log::Sender takes them. The GVL makes each call atomic,
+ * without a lock. Wakes no thread: append tells its caller to wake the sender.
  *
  *   Outbox.new(service, limit, record_limit, framed)
- *       limit         bytes buffered, including those held by the sender; one record always fits
- *       record_limit  bytes of one record
- *       framed        refuse what a frame of the old wire cannot carry
- *   append(severity, message) → true: stored;  nil: stored, wake the sender;  false: refused, because of a limit, attention or a
- *       fork, or unless the message is a String in UTF-8, US-ASCII or BINARY, and the severity a String, a Symbol or a number of
- *       Logger's (UNKNOWN as "fatal": servers drop unknown severities)
- *   store(severity, message, beyond_limit) → as append, despite attention; true: despite the limit
+ *       limit         maximum bytes of records here and of held records; one record always fits
+ *       record_limit  maximum bytes of one record
+ *       framed        true: refuses records that no frame of the old wire can carry
+ *   append(severity, message) → true: stored; nil: stored, wake the sender; false: refused, because
+ *       of a limit, attention, a fork or a type. Messages are Strings in UTF-8, US-ASCII or BINARY,
+ *       a severity is a String, a Symbol or a number of Logger's (UNKNOWN becomes "fatal", because
+ *       servers drop unknown severities).
+ *   store(severity, message, beyond_limit) → as append, despite attention; if true, also `limit`
  *   attention=       true: append refuses every record, so that the caller looks for a reason
- *   framed, framed=         true: refuses records that no frame can carry
+ *   framed, framed=  as in Outbox.new
  *   take → [String of whole records, last sequence number, count], or nil
  *   await → true: empty, and the next append returns nil;  false: not empty
  *   awake            the next append wakes no sender
- *   held, held=      taken bytes that still count
+ *   held, held=      bytes that the sender has taken, but that still count for `limit`
  *   bytesize         bytes of records here;  sequence: the last number used, 1 for the first record
- *   forked?          this process was forked;  reset: empty, for this process;  stay: unchanged, for this process
+ *   forked?          true in a forked child;  there reset drops the records, and stay keeps them
  *
  * Methods of the class about taken bytes:
  *
@@ -44,13 +45,13 @@ static int utf8, us_ascii, binary;
 struct outbox {
   VALUE service; /* frozen String */
   VALUE batch;   /* String being filled, or 0 */
-  VALUE batches; /* full Strings, each [String, last sequence number, count] */
+  VALUE batches; /* Array of full batches: [String, last sequence number, count] */
   char *bytes;   /* bytes of `batch` */
   size_t length, capacity, count;
-  size_t first_capacity; /* capacity of the next String: the length of the last full one */
+  size_t first_capacity; /* capacity of the next batch: the length of the last full batch */
   uint64_t sequence;     /* last number used */
   size_t bytesize;       /* bytes of all records here */
-  size_t held;           /* bytes taken by the sender, which still count */
+  size_t held;           /* bytes that the sender has taken, but that still count for `limit` */
   size_t limit, batch_limit, record_limit;
   unsigned forks; /* differs from gyre_forks in a forked child */
   bool sleeping, attention, framed;
@@ -58,7 +59,7 @@ struct outbox {
 
 static void outbox_mark(void *opaque) {
   struct outbox *outbox = opaque;
-  GYRE_MARK(outbox->service, outbox->batch, outbox->batches); /* bytes points into the batch */
+  GYRE_MARK(outbox->service, outbox->batch, outbox->batches); /* pins `batch`, for `bytes` */
 }
 
 GYRE_TYPE(outbox_type, "Gyre::Log::Outbox", outbox_mark, RUBY_DEFAULT_FREE, NULL,
@@ -131,7 +132,7 @@ static uint64_t now_us(void) {
   return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* Takes a String, a Symbol or a severity number of Logger. */
+/* Sets the text of a String, a Symbol or a severity number of Logger; otherwise returns false. */
 static bool severity_text(VALUE severity, struct gyre_log_text *text) {
   static const char *const names[] = {"debug", "info", "warn", "error", "fatal"};
   if (RB_FIXNUM_P(severity)) {
@@ -153,7 +154,7 @@ static bool as_it_is(VALUE message) {
   return encoding == utf8 || encoding == us_ascii || encoding == binary;
 }
 
-/* Returns Qtrue: stored; Qnil: stored, wake the sender; Qfalse: refused. */
+/* Returns Qtrue if stored, Qnil if stored and the sender must be woken, Qfalse if refused. */
 static VALUE store(VALUE self, struct outbox *outbox, VALUE severity_value, VALUE message_value, bool beyond_limit) {
   struct gyre_log_text severity, message;
   if (outbox->forks != gyre_forks || !as_it_is(message_value) || !severity_text(severity_value, &severity))
@@ -170,7 +171,7 @@ static VALUE store(VALUE self, struct outbox *outbox, VALUE severity_value, VALU
   if (used + length > outbox->limit && used > 0 && !beyond_limit) return Qfalse;
   if (outbox->capacity - outbox->length < length || outbox->length + length > outbox->batch_limit)
     make_room(self, outbox, length);
-  /* Set again after reserving, because the GC may have moved short Strings. */
+  /* Sets the pointers again after reserving, because the GC may have moved short Strings. */
   service.bytes = RSTRING_PTR(outbox->service);
   message.bytes = RSTRING_PTR(message_value);
   severity_text(severity_value, &severity);
@@ -227,7 +228,7 @@ static VALUE outbox_reset(VALUE self) {
   return self;
 }
 
-/* Keeps the records, in a child that continues the process as a daemon. */
+/* Keeps the records in a forked child, which goes on as a daemon in the parent's place. */
 static VALUE outbox_stay(VALUE self) {
   get(self)->forks = gyre_forks;
   return self;

@@ -1,4 +1,4 @@
-/* Tracks an acknowledged client's progress, total and per sink (log_hub.h). */
+/* Tracks an acknowledged client's record numbers, in total and in each sink (log_hub.h). */
 #include "log/log_hub.h"
 
 struct gyre_log_session *gyre_log_session_open(const char *client_id) {

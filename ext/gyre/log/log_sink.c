@@ -35,7 +35,7 @@ void gyre_log_sink_release(struct gyre_log_sink *sink) {
   free(sink);
 }
 
-/* Writes a line; removes it again if it exceeds the sink's limit. */
+/* Writes a line; removes it again if the sink's bytes then exceed its limit. */
 static int write_line(struct gyre_log_sink *sink, const struct gyre_log_line *line) {
   struct gyre_log_buffer *const bytes = &sink->bytes;
   const size_t before = bytes->length;
@@ -68,7 +68,7 @@ static int remember(struct gyre_log_sink *sink, const struct gyre_log_text parts
                     unsigned fields) {
   sink->has_last = false;
   sink->last.length = 0;
-  if (gyre_log_buffer_reserve(&sink->last, 1) < 0) return -ENOMEM; /* also for empty parts */
+  if (gyre_log_buffer_reserve(&sink->last, 1) < 0) return -ENOMEM; /* empty parts need `bytes` */
   for (int i = 0; i < GYRE_LOG_LAST_PARTS; i++) {
     if (gyre_log_buffer_append(&sink->last, parts[i].bytes, parts[i].length) < 0) return -ENOMEM;
     sink->last_lengths[i] = parts[i].length;

@@ -1,5 +1,5 @@
 /* Parses syslog messages (RFC 5424, RFC 3164) and their framing on a stream (RFC 6587), for
- * log_frame.h. Bytes outside the grammar become a message. Twin: test/oracle/log/syslog.rb. */
+ * log_frame.h. Bytes outside the grammar become a text. Twin: test/oracle/log/syslog.rb. */
 #include "log/log_frame.h"
 
 struct rest {
@@ -19,7 +19,7 @@ static bool take_word(struct rest *rest, struct gyre_log_text *word) {
   return true;
 }
 
-/* Takes a word, or the whole rest. */
+/* Takes a word; without a space behind it, takes the whole rest. */
 static bool take_last_word(struct rest *rest, struct gyre_log_text *word) {
   if (take_word(rest, word)) return true;
   if (left(rest) == 0 || *rest->at == ' ') return false;
@@ -28,7 +28,7 @@ static bool take_last_word(struct rest *rest, struct gyre_log_text *word) {
   return true;
 }
 
-/* Takes "<0>" to "<191>". Returns -1 if there is none. */
+/* Takes a priority, "<0>" to "<191>". Returns -1 if there is none. */
 static int take_priority(struct rest *rest) {
   const size_t length = left(rest);
   size_t at = 1;
@@ -46,7 +46,7 @@ static struct gyre_log_text severity_of(int priority) {
   return (struct gyre_log_text){name, strlen(name)};
 }
 
-/* Appends a name and a word to the text before the message, unless the word is empty. */
+/* Appends a name and a word to the message's prefix in `scratch`, unless the word is empty. */
 static int put_before(struct gyre_log_buffer *scratch, const char *name, struct gyre_log_text word) {
   if (word.length == 0) return 0;
   if (scratch->length > 0 && gyre_log_buffer_append(scratch, " ", 1) < 0) return -ENOMEM;
@@ -54,7 +54,7 @@ static int put_before(struct gyre_log_buffer *scratch, const char *name, struct 
   return gyre_log_buffer_append(scratch, word.bytes, word.length);
 }
 
-/* "-" is an empty value (RFC 5424, section 6.2.2). */
+/* Returns an empty text for "-", which stands for a missing value (RFC 5424, section 6). */
 static struct gyre_log_text unless_nil(struct gyre_log_text word) {
   return word.length == 1 && word.bytes[0] == '-' ? (struct gyre_log_text){word.bytes, 0} : word;
 }
@@ -84,7 +84,7 @@ static bool take_structured_data(struct rest *rest, struct gyre_log_text *data) 
   return true;
 }
 
-/* Matches a pattern, in which 0 stands for a digit. */
+/* True if the bytes match a pattern, in which 0 stands for any digit. */
 static bool looks_like(const char *bytes, const char *pattern, size_t length) {
   for (size_t i = 0; i < length; i++) {
     if (pattern[i] == '0' ? !is_digit(bytes[i]) : bytes[i] != pattern[i]) return false;
@@ -98,7 +98,7 @@ static int64_t number(const char *bytes, int digits) {
   return value;
 }
 
-/* Counts Gregorian days. Years begin in March, which puts leap days last. */
+/* Counts Gregorian days. Here years begin in March, so that a leap day is a year's last day. */
 static int64_t days_since_1970(int64_t year, int64_t month, int64_t day) {
   year -= month <= 2;
   const int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
@@ -133,7 +133,7 @@ static bool parse_time(struct gyre_log_text word, uint64_t *time_us) {
   return true;
 }
 
-/* Parses the bytes after the priority. Returns 1, 0 for another format, or -ENOMEM. */
+/* Parses the bytes after the priority by RFC 5424. Returns 1, 0 for another format, or -ENOMEM. */
 static int parse_5424(struct rest rest, struct gyre_log_buffer *scratch, struct gyre_log_message *message) {
   struct gyre_log_text time, host, name, process, id, data;
   if (left(&rest) < 2 || memcmp(rest.at, "1 ", 2) != 0) return 0;
@@ -151,7 +151,7 @@ static int parse_5424(struct rest rest, struct gyre_log_buffer *scratch, struct 
   return 1;
 }
 
-/* Takes an optional "Nov 21 19:20:00 " (RFC 3164, section 4.1.2) or a time of RFC 5424. */
+/* Takes a time, if any: "Nov 21 19:20:00 " (RFC 3164, section 4.1.2) or a time of RFC 5424. */
 static void take_old_time(struct rest *rest, struct gyre_log_message *message) {
   static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
   struct gyre_log_text word;
@@ -167,7 +167,7 @@ static void take_old_time(struct rest *rest, struct gyre_log_message *message) {
   if (take_word(&behind, &word) && (message->has_time = parse_time(word, &message->time_us))) *rest = behind;
 }
 
-/* Takes "su: ", "su[123]: " or "su[123] " (RFC 3164, section 4.1.3). */
+/* Takes a tag like "su: ", "su[123]: " or "su[123] " (RFC 3164, section 4.1.3). */
 static bool take_tag(struct rest *rest, struct gyre_log_text *tag, struct gyre_log_text *process) {
   const char *at = rest->at, *start, *stop;
   while (at < rest->end && *at != '[' && *at != ']' && *at != ':' && *at != ' ') at++;
@@ -190,7 +190,7 @@ static bool take_tag(struct rest *rest, struct gyre_log_text *tag, struct gyre_l
   return true;
 }
 
-/* Parses the bytes after the priority. All parts are optional. */
+/* Parses the bytes after the priority by RFC 3164. All parts are optional. */
 static int parse_3164(struct rest rest, struct gyre_log_buffer *scratch, struct gyre_log_message *message) {
   struct gyre_log_text host = {rest.at, 0}, tag = host, process = host;
   const char *const start = rest.at;
@@ -239,7 +239,7 @@ long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buf
 
 enum head { MORE, LINE, COUNTED, WRONG };
 
-/* Returns the message's kind. For COUNTED, sets the lengths of head and message. */
+/* Finds how the message ends. For COUNTED, sets the lengths of its head and its text. */
 static enum head read_head(const struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t *start,
                            size_t *count) {
   const bool strict = cutter->framing == GYRE_LOG_OCTET_COUNTING;
@@ -268,8 +268,8 @@ static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_
   return wrong < 0 ? wrong : (long)(start + count);
 }
 
-/* A zero byte ends a message, too (RFC 6587 section 3.4.2; Python's SysLogHandler). Searches in
- * steps, because line feed or zero byte may never come. */
+/* A zero byte also ends a line of syslog (RFC 6587 section 3.4.2; Python's SysLogHandler). Searches
+ * in steps, because a search for an end that the sender does not use would run beyond the line. */
 const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *at, size_t length) {
   if (cutter->kind == GYRE_LOG_JSON_LINES) return memchr(at, '\n', length);
   while (length > 0) {
@@ -283,7 +283,7 @@ const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *
   return NULL;
 }
 
-/* Parses a syslog line. JSON stays a text (lib/gyre/log/ingest/json_lines.rb parses it). */
+/* Parses a line of syslog. A line of JSON stays a text, for lib/gyre/log/ingest/json_lines.rb. */
 static long parse_line(const struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                        struct gyre_log_message *message) {
   if (cutter->kind == GYRE_LOG_SYSLOG) return gyre_log_syslog_parse(bytes, length, cutter->scratch, message);
@@ -317,7 +317,7 @@ long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size
   }
 }
 
-/* The last line may lack its end: "12" may then be a text or a count. */
+/* Takes the rest as a line without its end, even if the rest is only digits and may be a count. */
 long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                               struct gyre_log_message *message) {
   size_t start, count;

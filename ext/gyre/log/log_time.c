@@ -1,11 +1,11 @@
-/* Formats times (log_time.h). Reads the zone's rules each second: a change applies at once. */
+/* Formats times (log_time.h). Reads the zone again each second: a change applies at once. */
 #include "log/log_time.h"
 #include "feature.h"
 
 #include <string.h>
 #include <time.h>
 
-/* Times with years of five digits are not logged. */
+/* From this second on, the year in some zones has five digits. */
 #define SECONDS_LIMIT INT64_C(253402214400)
 
 static void put(char *at, unsigned value, int digits) {
@@ -19,7 +19,7 @@ static void new_second(struct gyre_log_time *time, int64_t second) {
   const time_t when = (time_t)second;
   struct tm parts;
   memset(&parts, 0, sizeof(parts));
-  tzset(); /* localtime_r may not read TZ */
+  tzset(); /* localtime_r alone may miss a change of TZ */
   if (!localtime_r(&when, &parts)) return;
   const long offset = parts.tm_gmtoff, minutes = (offset < 0 ? -offset : offset) / 60;
   const unsigned date[] = {(unsigned)(parts.tm_year + 1900), (unsigned)(parts.tm_mon + 1), (unsigned)parts.tm_mday,

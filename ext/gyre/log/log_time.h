@@ -1,4 +1,4 @@
-/* Formats times in the local zone; keeps the last second's text. Reads no clock. No ruby.h. */
+/* Formats times in the local zone; keeps the text of the last second. Reads no clock. No ruby.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,5 +16,5 @@ struct gyre_log_time {
 };
 
 void gyre_log_time_at(struct gyre_log_time *time, int64_t time_ns);
-/* Returns false if a line cannot show the time. */
+/* Returns false if the time's year may have more than four digits. */
 bool gyre_log_time_at_us(struct gyre_log_time *time, uint64_t time_us);

@@ -12,9 +12,9 @@
 
 #define FIRST_ENTRIES 64
 #define READ_AHEAD_BYTES (1 << 20)  /* maximum bytes reserved at once for a value */
-#define LOOK_NS INT64_C(1000000000) /* idle time after which the server may have closed */
+#define LOOK_NS INT64_C(1000000000) /* idle time after which `look` checks a connection */
 #define LINES_LIMIT 65536           /* maximum lines of a reply (statistics, a group's refusals) */
-#define RECEPTIONS 16               /* maximum receives before others get their turn */
+#define RECEPTIONS 16               /* maximum receives in a row; then others get their turn */
 
 static VALUE connection_class;
 
@@ -28,7 +28,8 @@ static void connection_mark(void *opaque) {
   const struct gyre_memcached_connection *connection = opaque;
   GYRE_MARK(connection->self, connection->transport_object, connection->io, connection->scheduler_object);
   VALUE last = Qnil;
-  if (connection->on_loop.client.forks != gyre_forks) return; /* a child lacks other threads' stacks */
+  /* In a forked child, calls may have been on stacks of threads that it lacks. */
+  if (connection->on_loop.client.forks != gyre_forks) return;
   for (uint64_t number = connection->pipeline.head; number != connection->pipeline.tail; number++) {
     const struct gyre_memcached_call *call = entry_at(connection, number)->call;
     if (call && call->owner != last) rb_gc_mark(last = call->owner);
@@ -38,7 +39,7 @@ static void connection_mark(void *opaque) {
 /* Does not unlink from the scheduler, which is garbage, too, and may already be freed. */
 static void connection_free(void *opaque) {
   struct gyre_memcached_connection *connection = opaque;
-  gyre_deferred_cancel(&connection->on_loop.sends.deferred); /* the loop's end walks that list */
+  gyre_deferred_cancel(&connection->on_loop.sends.deferred); /* the loop's list must not keep it */
   free(connection->pipeline.entries);
   xfree(connection);
 }
@@ -72,7 +73,7 @@ struct gyre_memcached_connection *gyre_memcached_connection_get(VALUE connection
 
 /* --- the loop --- */
 
-/* Tells the loop that replies are due: a virtual clock must not jump meanwhile. */
+/* Tells the loop whether replies are due: until they come, its virtual clock must not jump. */
 static void set_waits(struct gyre_memcached_connection *connection, bool waits) {
   if (!connection->scheduler || connection->on_loop.waits == waits) return;
   connection->on_loop.waits = waits;
@@ -97,8 +98,7 @@ static int arm(struct gyre_memcached_connection *connection, int64_t now_ns) {
   return gyre_timers_arm(&connection->scheduler->loop.timers, &connection->on_loop.timer, now_ns + in_ns);
 }
 
-/* Watches the socket. An idle connection stays linked for LOOK_NS, so single commands rarely link
- * it. */
+/* Watches the socket. An idle connection stays linked for LOOK_NS, for the next command. */
 static bool link_to_loop(struct gyre_memcached_connection *connection) {
   struct gyre_loop *loop = &connection->scheduler->loop;
   int error = gyre_loop_watch(loop, &connection->on_loop.watch, connection->transport->fd, GYRE_READABLE);
@@ -122,7 +122,7 @@ static int64_t now_of(const struct gyre_memcached_connection *connection) {
   return connection->scheduler ? gyre_loop_coarse_now(&connection->scheduler->loop) : gyre_timers_coarse_now();
 }
 
-/* Starts the time limit of the next reply when its command is sent, which a busy loop may delay. */
+/* Starts the next reply's time limit at the sending, because a busy loop sends late. */
 static void on_sending(struct gyre_memcached_connection *connection, bool again) {
   if (again || connection->pipeline.head >= connection->pipeline.offered) connection->moved_ns = now_of(connection);
   connection->pipeline.offered = connection->pipeline.tail;
@@ -132,7 +132,7 @@ static void on_deferred_sending(struct gyre_deferred_send *sends, bool again) {
   on_sending(GYRE_CONTAINER(sends, struct gyre_memcached_connection, on_loop.sends), again);
 }
 
-/* Fails a late server, unlinks an idle connection, or sends commands that were held long. */
+/* Fails a connection whose reply is late, unlinks an idle connection, or sends held commands. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_memcached_connection *connection = GYRE_CONTAINER(timer, struct gyre_memcached_connection, on_loop.timer);
   struct gyre_loop *loop = context;
@@ -164,7 +164,7 @@ static void on_closing(struct gyre_client *client) {
                                  "its loop was closed");
 }
 
-/* Called in a forked child, in which no call waits. */
+/* Called in a forked child: forgets the parent's calls, because none of them waits here. */
 static void on_fork(struct gyre_client *client) {
   struct gyre_memcached_connection *connection =
       GYRE_CONTAINER(client, struct gyre_memcached_connection, on_loop.client);
@@ -242,7 +242,7 @@ bool gyre_memcached_connection_has_room(const struct gyre_memcached_connection *
          gyre_bytes_held(connection->transport->output) < GYRE_MEMCACHED_OUTPUT_BYTES;
 }
 
-/* True if an idle connection is open and has received no unexpected bytes. */
+/* Checks an idle connection. If it is closed or has unexpected bytes, fails it, returns false. */
 static bool look(struct gyre_memcached_connection *connection) {
   char byte;
   ssize_t count =
@@ -331,8 +331,8 @@ void gyre_memcached_connection_send(struct gyre_memcached_connection *connection
 #define MAY(code) (1u << GYRE_MEMCACHED_##code)
 #define ERRORS (MAY(SERVER_ERROR) | MAY(CLIENT_ERROR) | MAY(ERROR))
 
-/* Valid replies of each command; other replies close the connection. After CLIENT_ERROR or ERROR,
- * the server may read a value's bytes as commands; after SERVER_ERROR it skips them. */
+/* Valid replies to each command; others close the connection. After SERVER_ERROR the server skips
+ * the value of ms; after other errors, which ms and mn lack, it may run the value as commands. */
 static const unsigned may_follow[] = {
     [GYRE_MEMCACHED_VERB_MG] = MAY(VA) | MAY(HD) | MAY(EN) | ERRORS,
     [GYRE_MEMCACHED_VERB_MS] = MAY(HD) | MAY(NS) | MAY(EX) | MAY(NF) | MAY(SERVER_ERROR),
@@ -361,11 +361,11 @@ static bool refuse(struct gyre_memcached_connection *connection, const struct gy
   return false;
 }
 
-/* Returns the number of bytes in whole replies, or -1 if the connection has failed. */
+/* Takes whole replies. Returns the number of their bytes, or -1 if the connection has failed. */
 static ssize_t take(struct gyre_memcached_connection *connection, const char *bytes, size_t length) {
   size_t used = 0;
   connection->pipeline.wanted = 0;
-  connection->pipeline.taking = true; /* an exception leaves it inconsistent */
+  connection->pipeline.taking = true; /* stays true after an exception; then the next read fails */
   while (used < length) {
     struct gyre_memcached_reply reply;
     size_t wanted;
@@ -408,7 +408,7 @@ static bool take_input(struct gyre_memcached_connection *connection) {
   return true;
 }
 
-/* Reserves room for a whole value, so that its bytes are moved less often. */
+/* Reserves room for the rest of a value, so that its bytes are moved less often. */
 static bool make_room(struct gyre_memcached_connection *connection) {
   size_t available = gyre_transport_available(connection->transport), wanted = connection->pipeline.wanted;
   if (wanted <= available) return true;
@@ -451,7 +451,7 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
     return;
   }
   for (int i = 0;; i++) {
-    if (i == RECEPTIONS) { /* threads repeat the call themselves */
+    if (i == RECEPTIONS) { /* a loop must be asked to call again; threads do so by themselves */
       if (connection->on_loop.linked)
         gyre_loop_report_again(&connection->scheduler->loop, &connection->on_loop.watch, GYRE_READABLE);
       break;
@@ -470,7 +470,7 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
       fail_with(connection, (int)count);
       return;
     }
-    /* Reads on if the server's end was reported, because the end causes no second edge. */
+    /* Reads on after a report of the server's end, because the kernel reports it only once. */
     if (!connection->ended && gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) {
       watch_for(connection, GYRE_READABLE);
       break;
@@ -521,7 +521,7 @@ void gyre_memcached_call_leave(struct gyre_memcached_call *call) {
 
 /* --- Ruby --- */
 
-/* Takes a transport, for this thread's loop or for threads without a loop. */
+/* Takes a transport. The present thread's loop drives the connection; without it, threads do. */
 static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALUE timeout) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
   if (!NIL_P(connection->transport_object)) rb_raise(rb_eRuntimeError, "already initialized");
@@ -548,7 +548,7 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
 
 static VALUE shut_down(VALUE io) { return rb_funcall(io, rb_intern("shutdown"), 0); }
 
-/* Closes the connection and fails its calls; a forked child closes only its descriptor. Returns
+/* Closes the connection and fails its calls; a forked child closes only its own descriptor. Returns
  * false while another thread's loop watches the connection, or a thread reads from it; the caller
  * then tries again. */
 static VALUE connection_close(VALUE self) {
@@ -564,7 +564,7 @@ static VALUE connection_close(VALUE self) {
   if (here && connection->on_threads.reading) {
     int error;
     rb_protect(shut_down, connection->io, &error); /* wakes that thread */
-    if (error) rb_set_errinfo(Qnil);               /* it has ended already */
+    if (error) rb_set_errinfo(Qnil);               /* it was closed already */
     return Qfalse;
   }
   if (here) gyre_memcached_connection_wake_threads(connection);

@@ -1,14 +1,14 @@
-/* Gyre::Memcached::Server's calls for many keys. Requests values one by one in one write, and
- * matches replies by order, which is cheaper than by name. Stores and deletes are quiet: the server
- * answers only refusals, and the mn after each group. */
+/* Gyre::Memcached::Server's calls for many keys. To get values, sends one command for each key, all
+ * in one write, and matches replies by order, which is cheaper than by name. Stores and deletes are
+ * groups of quiet commands: the server replies only to refused commands, and to a final mn. */
 #include "memcached/memcached_request.h"
 
 #include <errno.h>
 #include <ruby/encoding.h>
 
-#define GROUP_BYTES (64 * 1024) /* bytes of quiet commands before their mn */
+#define GROUP_BYTES (64 * 1024) /* bytes after which a group of quiet commands is ended by mn */
 
-/* Runs no Ruby code between commands, because it might never return. */
+/* Runs no Ruby code between commands, because that code might never return. */
 static int put_keys(struct gyre_memcached_request *request) {
   for (; request->done < RARRAY_LEN(request->list); request->done++) {
     if (!gyre_memcached_connection_has_room(request->connection)) gyre_memcached_wait_for_room(request->connection);
@@ -32,7 +32,7 @@ static VALUE strings(VALUE keys) {
   return all;
 }
 
-/* Checks all keys. Returns them, or their full keys unless all are plain. */
+/* Checks all keys. Returns `keys` if all are plain, otherwise an Array of all full keys. */
 static VALUE checked_keys(struct gyre_memcached_request *request, VALUE keys) {
   VALUE maker = request->server->keys;
   for (long i = 0; i < RARRAY_LEN(keys) && !request->full; i++)
@@ -48,8 +48,8 @@ static VALUE checked_keys(struct gyre_memcached_request *request, VALUE keys) {
   return all;
 }
 
-/* values(keys, names): returns a Hash of the found values, by key. If `names` is given, returns a
- * Call of a Hash by name. */
+/* values(keys, names): returns a Hash of the found values by key. If `names` is not nil, returns a
+ * Call; in its Hash the names replace the keys. */
 static VALUE server_values(VALUE self, VALUE keys, VALUE names) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_VALUES, "get_multi");
@@ -64,7 +64,7 @@ static VALUE server_values(VALUE self, VALUE keys, VALUE names) {
   return gyre_memcached_request_run(&request);
 }
 
-/* Runs no Ruby code. Returns -EINVAL if other fibers have changed the item. */
+/* Queues a command without Ruby code. Returns -EINVAL if another fiber's change prevents that. */
 static int put_one(struct gyre_memcached_request *request) {
   VALUE key = RARRAY_AREF(request->list, request->done);
   if (request->full) {
@@ -78,7 +78,7 @@ static int put_one(struct gyre_memcached_request *request) {
   return gyre_memcached_put(request);
 }
 
-/* Runs no Ruby code, because no other command may come between those of the group. */
+/* Queues a group without Ruby code, because no other command may come between its commands. */
 static int put_group(struct gyre_memcached_request *request) {
   struct gyre_memcached_connection *connection = request->connection;
   const struct gyre_transport *transport = connection->transport;
@@ -101,7 +101,7 @@ static int put_group(struct gyre_memcached_request *request) {
   return -EPIPE;
 }
 
-/* Copies the items that are left, because other fibers may change them. */
+/* Copies the items that are not queued yet, because other fibers may change them. */
 static void keep(const struct gyre_memcached_request *request) {
   for (long i = request->done; i < RARRAY_LEN(request->list); i++) {
     VALUE text = RARRAY_AREF(request->list, i);
@@ -132,8 +132,8 @@ static VALUE run_quiet(struct gyre_memcached_request *request, long step) {
   return gyre_memcached_request_run(request);
 }
 
-/* set_pairs(pairs, ttl_s): takes keys and values in turn. Returns the number of stored values; nil
- * if keys or values are unusual. */
+/* set_pairs(pairs, ttl_s): takes keys and values in turn. Returns the number of stored values; nil,
+ * without storing any, if a key or value needs conversion (plain_key, direct_value). */
 static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, "set_multi");
@@ -150,7 +150,7 @@ static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
   return run_quiet(&request, 2);
 }
 
-/* Copies the list for a call that only starts. A full key begins each group of `step` items. */
+/* Prepares a call that only starts. Copies `items`: the first of each `step` is a full key. */
 static VALUE copy(struct gyre_memcached_request *request, VALUE items, long step) {
   Check_Type(items, T_ARRAY);
   VALUE list = rb_ary_new_capa(RARRAY_LEN(items));

@@ -79,7 +79,7 @@ void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection) 
   wait_until_over(connection, NULL);
 }
 
-/* Takes the home's connection, and waits until it has room. */
+/* Finds or makes the home's connection, and waits until it has room. */
 static void take_connection(struct gyre_memcached_request *request) {
   for (;;) {
     VALUE object = gyre_memcached_connection_here(request->server);
@@ -181,7 +181,7 @@ static VALUE result(const struct gyre_memcached_call *call) {
 }
 
 VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
-  /* The call must be an object, because another library's scheduler may drop waiting fibers. */
+  /* An object outlives this stack, which another library's scheduler may drop with its fiber. */
   bool kept = request->starts || (!NIL_P(rb_fiber_scheduler_current()) && !gyre_socket_scheduler());
   if (kept && !request->drops) request->call = gyre_memcached_call_keep(&request->own);
   VALUE owner = request->call->owner;
@@ -194,7 +194,7 @@ VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
   return value;
 }
 
-/* Waits for a started call in its home. */
+/* Returns a started call's value. Only fibers or threads of its home may wait for it. */
 static VALUE call_value(VALUE self) {
   struct gyre_memcached_call *call = gyre_memcached_call_get(self);
   struct gyre_memcached_connection *connection = call->connection;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* `given`: nil waits, :send starts a Call, :hold only queues it, :drop also drops its reply. */
+/* `given`: nil waits, :send starts a Call, :hold queues it unsent, :drop also drops its reply. */
 static void set_starts(struct gyre_memcached_request *request, VALUE given) {
   if (NIL_P(given)) return;
   request->starts = true;
@@ -43,8 +43,8 @@ static VALUE server_delete(VALUE self, VALUE key) {
 static const char *name_of(VALUE command) { return rb_id2name(SYM2ID(command)); }
 
 /* exchange(command, verb, key, flags, bytes, value_flags, ttl_s, how): returns a Reply. `command`:
- * the client's method, for errors. `key`: full. `flags`: each after a space. `bytes`, `value_flags`
- * and `ttl_s` are for ms. */
+ * the client's method, for errors. `key`: a full key. `flags`: each after a space. `bytes`,
+ * `value_flags` and `ttl_s` are for ms. */
 static VALUE server_exchange(int argc, VALUE *argv, VALUE self) {
   struct gyre_memcached_request request;
   rb_check_arity(argc, 8, 8);
@@ -66,8 +66,8 @@ static int put_line(struct gyre_memcached_request *request) {
   return gyre_memcached_put_line(request, RSTRING_PTR(request->data), (size_t)RSTRING_LEN(request->data));
 }
 
-/* line(command, line, how): sends a line of the text protocol, which has its CRLF. Returns the
- * reply's lines without their first words. */
+/* line(command, line, how): sends a line of the text protocol, which ends with CRLF. Returns
+ * the reply's lines without their first words. */
 static VALUE server_line(VALUE self, VALUE command, VALUE line, VALUE how) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_LINES, name_of(command));
@@ -79,14 +79,14 @@ static VALUE server_line(VALUE self, VALUE command, VALUE line, VALUE how) {
   return gyre_memcached_request_run(&request);
 }
 
-/* Sends the held commands of the home's connection. */
+/* Sends the commands that were queued with :hold. */
 static VALUE server_release(VALUE self) {
   VALUE object = gyre_memcached_connection_here(gyre_memcached_server_get(self));
   if (!NIL_P(object)) gyre_memcached_connection_send(gyre_memcached_connection_get(object), false);
   return Qnil;
 }
 
-/* Returns the home's connection, or nil. */
+/* Returns the connection of the caller's home, or nil. */
 static VALUE server_connection(VALUE self) { return gyre_memcached_connection_here(gyre_memcached_server_get(self)); }
 
 static bool is_over(VALUE object) {

@@ -1,16 +1,16 @@
 /* Drives the connection of threads without a loop. One waiting thread reads for all; when it has
  * its reply, the next thread reads. Commands are written at once.
  *
- * Fibers of another library's scheduler wait by a thread of Gyre::Offload: that scheduler may drop
- * them, so their stacks must be in no list. */
+ * For a fiber of another library's scheduler, a thread of Gyre::Offload waits: that scheduler may
+ * drop the fiber, so no list may have an entry on its stack. */
 #include "loop/forks.h"
 #include "memcached/memcached.h"
 #include "net/socket_wait.h"
 
 #include <ruby/fiber/scheduler.h>
 
-/* Limit of the main thread's wait: a trap handler in it may read the awaited reply, and Ruby then
- * resumes the wait. */
+/* Limit of a wait of the main thread: a trap handler may interrupt it and read the awaited reply;
+ * then Ruby resumes the wait, which nothing else may end. */
 #define TRAP_NS INT64_C(50000000)
 
 /* Returns the time left for the next reply; -1: no limit. */
@@ -20,7 +20,7 @@ static int64_t left_ns(const struct gyre_memcached_connection *connection) {
   return left > 0 ? left : 0;
 }
 
-/* Sends unsent bytes and waits for input, unless TLS holds some. True if the caller must read. */
+/* Sends unsent bytes, and waits for input unless TLS holds some. True if the caller must read. */
 static bool wait_for_socket(const struct gyre_memcached_reader *reader) {
   struct gyre_memcached_connection *connection = reader->connection;
   struct gyre_transport *transport = connection->transport;
@@ -62,11 +62,12 @@ static VALUE read_or_sleep(VALUE argument) {
   return Qnil;
 }
 
-/* Runs for a killed thread, too, so that another thread reads. */
+/* Also runs when the thread is killed, so that another thread reads. */
 static VALUE leave(VALUE argument) {
   struct gyre_memcached_reader *reader = (struct gyre_memcached_reader *)argument;
   struct gyre_memcached_connection *connection = reader->connection;
-  if (connection->on_loop.client.forks != gyre_forks) return Qnil; /* the stacks of other threads are gone */
+  /* In a forked child, the lists have entries on stacks that are gone. */
+  if (connection->on_loop.client.forks != gyre_forks) return Qnil;
   gyre_list_remove(&reader->node);
   if (connection->on_threads.reading == reader) connection->on_threads.reading = NULL;
   gyre_memcached_connection_wake_threads(connection);
@@ -84,7 +85,7 @@ void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, c
   rb_ensure(read_or_sleep, (VALUE)&reader, leave, (VALUE)&reader);
 }
 
-/* Waits in a thread for the call; if `call` is nil, for room. */
+/* Called in a thread of Gyre::Offload. Waits for the call; if `call` is nil, for room. */
 static VALUE connection_wait(VALUE self, VALUE call) {
   const struct gyre_memcached_call *waited = NIL_P(call) ? NULL : gyre_memcached_call_get(call);
   gyre_memcached_threads_wait(gyre_memcached_connection_get(self), waited);

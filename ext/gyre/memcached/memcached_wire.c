@@ -27,7 +27,7 @@ static char *put(char *to, const char *text, size_t length) {
   return to + length;
 }
 
-/* Base64 of RFC 4648, section 4. */
+/* Writes base64 (RFC 4648, section 4). */
 static char *put_base64(char *to, const char *bytes, size_t length) {
   static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const unsigned char *from = (const unsigned char *)bytes;
@@ -80,8 +80,8 @@ static ssize_t broken(struct gyre_memcached_reply *reply, const char *reason) {
   return -1;
 }
 
-/* Parses digits up to `end` or a space. Returns false if there is no digit, if there are other
- * bytes, or above 64 bits. */
+/* Parses a number up to `end` or a space. Returns false if it has no digits, other bytes, or more
+ * than 64 bits. */
 static bool number(const char **place, const char *end, uint64_t *value) {
   const char *p = *place;
   uint64_t result = 0;

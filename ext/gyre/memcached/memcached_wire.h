@@ -9,7 +9,7 @@
 
 #define GYRE_MEMCACHED_KEY_BYTES 250 /* maximum bytes of a key as sent, plain or in base64 */
 #define GYRE_MEMCACHED_LINE_BYTES 8192
-#define GYRE_MEMCACHED_VALUE_BYTES (UINT32_C(1) << 30) /* highest value of memcached's -I */
+#define GYRE_MEMCACHED_VALUE_BYTES (UINT32_C(1) << 30) /* maximum for memcached's -I */
 /* Maximum bytes of a command besides key, value and the caller's flags. */
 #define GYRE_MEMCACHED_COMMAND_BYTES 128
 
@@ -34,12 +34,12 @@ enum gyre_memcached_code {
 
 struct gyre_memcached_reply {
   uint8_t code;          /* enum gyre_memcached_code */
-  bool won, stale, lost; /* W, X, Z */
-  int8_t hit;            /* h: 0 or 1; -1: missing */
-  uint32_t flags;        /* f */
-  uint64_t cas;          /* c */
-  int64_t ttl_s, idle_s; /* t (-1: no expiry) and l; INT64_MIN: missing */
-  const char *text;      /* the line after its first word; an error's whole line */
+  bool won, stale, lost; /* flags W, X and Z */
+  int8_t hit;            /* flag h: 0 or 1; -1: missing */
+  uint32_t flags;        /* flag f */
+  uint64_t cas;          /* flag c */
+  int64_t ttl_s, idle_s; /* flags t (-1: no expiry) and l; INT64_MIN: missing */
+  const char *text;      /* the line after its first word; of an error, the whole line */
   size_t text_length;
   const char *data; /* value of VA */
   size_t data_length;
@@ -56,10 +56,10 @@ enum gyre_memcached_key { GYRE_MEMCACHED_PLAIN, GYRE_MEMCACHED_BASE64, GYRE_MEMC
 enum gyre_memcached_key gyre_memcached_key_form(const char *key, size_t length);
 
 /* Writes a command to `to`, which has room for the key in its form and for
- * GYRE_MEMCACHED_COMMAND_BYTES. Returns the new end. `flags` begin with a space. */
+ * GYRE_MEMCACHED_COMMAND_BYTES. Returns the command's end. Each of `flags` follows a space. */
 char *gyre_memcached_put_command(char *to, const char *verb, const char *key, size_t length,
                                  enum gyre_memcached_key form, const char *flags, size_t flags_length);
-/* Writes the line of ms, which value and CRLF follow. */
+/* Writes the line of ms; the caller appends the value and CRLF. */
 char *gyre_memcached_put_set(char *to, const char *key, size_t length, enum gyre_memcached_key form,
                              size_t value_length, uint32_t value_flags, int64_t ttl_s, const char *flags,
                              size_t flags_length);
