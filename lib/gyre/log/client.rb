@@ -60,7 +60,7 @@ module Gyre
         @outbox = Outbox.new(@service, @options.memory_limit, @options.record_limit, acknowledged != true)
         @sender = Sender.new(@options, @outbox)
         @sender.start
-        # Clones (ActiveSupport::TaggedLogging) share this object, whose finalizer ends the thread.
+        # Clones of the client (TaggedLogging's) share this object. Its finalizer ends the thread.
         @shared = Object.new
         ObjectSpace.define_finalizer(@shared, Client.finalizer(@sender))
       end
@@ -118,8 +118,9 @@ module Gyre
         @sender.error unless @sender.state == :connected
       end
 
+      # Of the unacknowledged bytes (queue_bytes:), spool_bytes: are on disk.
       # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged:, spooled:,
-      #   dropped:, reconnects:, queue_bytes: (unacknowledged), spool_bytes:
+      #   dropped:, reconnects:, queue_bytes:, spool_bytes:
       def stats = @sender.stats
 
       # @return [String]
@@ -127,7 +128,7 @@ module Gyre
 
       private
 
-      # Appends any message to the outbox.
+      # Appends a message to the outbox. Uses {#append_slowly} if the outbox refuses it.
       def append(severity, message)
         stored = @outbox.append(severity, message)
         return true if stored

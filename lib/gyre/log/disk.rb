@@ -46,7 +46,7 @@ module Gyre
         end
       end
 
-      # Renames a file away and back, so that the next sync of its folder writes its entry again.
+      # Renames a file away and back, so that the next sync of the folder writes the name again.
       def refresh_name(path)
         File.rename(path, path + AWAY) if File.exist?(path)
         restore_name(path)

@@ -211,8 +211,8 @@ module Gyre
 
       def advance(segment, offset) = tidy { segment.position = offset }
 
-      # Reports errors of the disk and continues. A position that could not be written stays in
-      # memory; only a later process would send finished records again.
+      # Reports errors of the disk and continues. A position that could not be written is still
+      # known in memory, so only a later process would send finished records again.
       def tidy(kept = "what is done")
         yield
       rescue SystemCallError => error

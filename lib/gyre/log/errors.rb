@@ -12,7 +12,7 @@ module Gyre
     # The server does not speak the acknowledged protocol.
     class Incompatible < Error; end
 
-    # The server knows the id as another client's. The client continues with a new id.
+    # The server takes the client's id for another client's. The client continues with a new id.
     class IdentityTaken < ProtocolError; end
 
     # Memory and spool are full, and `when_full` is :raise.
@@ -21,7 +21,8 @@ module Gyre
     # The client was closed.
     class Closed < Error; end
 
-    # Rescued in a client's helper threads. Otherwise `join` would raise them during spooling.
+    # Rescued in a client's helper threads. Otherwise `join` would raise them in the client's thread
+    # before it has put its records into the spool.
     FAULTS = [StandardError, ScriptError, NoMemoryError, SystemStackError].freeze
   end
 end

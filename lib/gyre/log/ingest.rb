@@ -32,14 +32,14 @@
 #   incomplete  bytes of incomplete messages;   messages, filtered: counts
 #   services    {name => count}; names beyond services_limit count as "(others)"
 #
-#   sink:    bytesize, lines: bytes and number of its lines; dropped: number of dropped lines
+#   --- a sink ---  bytesize, lines: bytes and number of its lines; dropped: number of dropped lines
 #   take(into = String.new) → [into, {client_id => sequence}], or nil; overwrites the String
 #   written: the taken bytes are written;  full?;  blocked?: full, and drops is false
 #   room?: half of the bound is free;  hit?: like crowded?, for this sink
-#   decoder: feed(bytes, time_ns), finish(time_ns) → nil, or a permanent fault as a String
+#   --- a decoder ---  feed(bytes, time_ns), finish(time_ns) → nil, or a permanent fault as a String
 #   deliver(service, severity, message, time_ns): adds a message parsed from a line of JSON
 #   bytesize: bytes of the incomplete message; messages: count
-#   session: client_id; received: the highest sequence number so far, or 0
+#   --- a session ---  client_id; received: the highest sequence number so far, or 0
 #   stored(sink, sequence): the sink's output has stored records up to this number
 #   durable: every output of a route has stored records up to this number
 #   refused?: whether a sink with an unknown number has refused a record

@@ -12,8 +12,8 @@ module Gyre
                       (?<place>(?:unix://)?/[^\s:?]+|(?:\[[\h:.]+\]|[^\s:/?\[\]]+)(?::[1-9]\d*)?)(?::(?<weight>[1-9]\d*))?/?\z}x.freeze
 
       # Takes an Array or a comma-separated String of "host", "host:port:weight", "[::1]:11211",
-      # "/path:weight", "unix:///path" and "memcached://user:password@host:port". If it is nil,
-      # takes $MEMCACHE_SERVERS or 127.0.0.1:11211.
+      # "/path:weight", "unix:///path" and "memcached://user:password@host:port". If `servers` is
+      # nil, takes $MEMCACHE_SERVERS or 127.0.0.1:11211.
       def self.list(servers)
         servers = [ENV["MEMCACHE_SERVERS"], self::DEFAULT].find { |text| text.to_s.strip != "" } if servers.nil?
         texts = Array(servers)
@@ -33,7 +33,7 @@ module Gyre
                              "#{self::DEFAULT}"
       end
 
-      # Omits the password from its error.
+      # The message of its error shows no password.
       def self.parse(text)
         parts = self::FORM.match(text) or
           raise ArgumentError, "#{text.sub(%r{//.*@}m, "//…@").inspect[0, 120]} is not a server address; use host:port, host:port:weight, " \
@@ -42,7 +42,7 @@ module Gyre
         new(Endpoint.parse(parts[:place], port: 11_211), (parts[:weight] || 1).to_i, user, password).freeze
       end
 
-      # {Ring} places the server by this name, which equals Dalli's.
+      # {Ring} places the server by this name, which is the same as in Dalli.
       def name = endpoint.path || "#{endpoint.host}:#{endpoint.port}"
       alias_method :to_s, :name
 

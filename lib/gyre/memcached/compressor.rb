@@ -51,7 +51,7 @@ module Gyre
         stream.close
       end
 
-      # Repeats, because a signal makes zlib return before the stream's end (ruby/zlib#49).
+      # Repeats `finish`, because a signal makes zlib return before the stream's end (ruby/zlib#49).
       def finish(stream)
         until stream.finished?
           piece = stream.finish

@@ -110,8 +110,8 @@ module Gyre
         error.raise_to_caller
       end
 
-      # Sends one command per key, and again if its connection fails. Omits keys that are NOT_FOUND
-      # or have no available server.
+      # Sends one command per key, and repeats those whose connection fails. Omits keys that are
+      # NOT_FOUND or have no available server.
       def by_key(keys)
         commands = Array(keys).flatten.compact.to_h { |key| [key.to_s, yield(key)] }
         results = together(commands.values) { |error| error.is_a?(NoServerError) ? NOT_FOUND : raise(error) }

@@ -123,7 +123,7 @@ module Gyre
 
     # Converts times to live to memcached's form: seconds up to 30 days, or a Unix time.
     class Expiry
-      # memcached takes larger numbers for a Unix time.
+      # Larger numbers are Unix times for memcached.
       INTERVAL_S_LIMIT = 30 * 24 * 60 * 60
 
       # Signed 32-bit integers.

@@ -82,7 +82,7 @@ module Gyre
         nil
       end
 
-      # Only starts the call if `how` is :send, :hold or :drop.
+      # Runs a command. If `how` is :send, :hold or :drop, only starts its call.
       def carry_out(command, how = nil)
         exchange(command.name, command.verb, command.key, command.flags, command.bytes, command.value_flags, command.ttl, how)
       end

@@ -61,7 +61,8 @@ module Gyre
         [compressor.compress(bytes), flags | COMPRESSED]
       end
 
-      # Returns nil if the value must be serialized, also for subclasses of String.
+      # Returns flags for a String that is stored unchanged; nil for other values and for
+      # subclasses.
       def unserialized_flags(value, fastpath)
         return unless value.instance_of?(String) && (fastpath.nil? ? string_fastpath : fastpath)
 

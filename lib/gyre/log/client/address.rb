@@ -17,7 +17,7 @@ module Gyre
       attr_reader :tls
       attr_reader :connect_timeout
 
-      # `tls` is true (the system's authorities), a Hash for {TLS.client}, or a context.
+      # `tls` is true (the system's authorities), a Hash for {TLS.client}, a TLS::Context, or nil.
       def initialize(service, address: nil, host: nil, port: nil, key: nil, tls: nil, connect_timeout: 5)
         raise ArgumentError, "address cannot stand beside host and port" if address && (host || port)
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Sends the spools of ended processes. Keeps their client ids, so that the server skips records that
-# it already has. Started by Gyre::Log::Delivery after it has connected. Sends one spool at a time.
+# Sends the spools of ended processes, one at a time, under their client ids, so that the server
+# skips records that it already has. Started by Gyre::Log::Delivery after it has connected.
 
 require "gyre/clock"
 require "gyre/log/errors"

@@ -3,10 +3,9 @@
 # Keeps all unacknowledged records in order: first the spool, then batches in memory, then the
 # outbox. Belongs to one Gyre::Log::Delivery. Uses no socket and no clock, and never waits.
 #
-#   spool ≺ memory ≺ outbox        flying: batches of spool or memory that the connection has
-#
-# If the server is unreachable, all records move to the spool. While the spool is sent, new records
-# are appended to it if memory is half full. Records in memory follow after the spool's last batch.
+# Batches that the connection has are in @flying until they are acknowledged. If the server is
+# unreachable, all records move to the spool. While the spool is sent, new records are appended to
+# it if memory is half full.
 
 require "gyre/log/errors"
 require "gyre/log/disk_queue"
@@ -56,7 +55,7 @@ module Gyre
       end
 
       # Queues unacknowledged records for the next connection. In Analogger's protocol, `unfinished`
-      # is the batch that was being sent, and `offset` the offset of its first incomplete record.
+      # is the batch that was being sent, and its records before `offset` were sent.
       def rewind(unfinished = nil, offset = 0)
         first = @flying.first
         offset = Outbox.after(first.bytes, @acknowledged) unless unfinished || first.nil?
@@ -113,7 +112,7 @@ module Gyre
 
       def empty? = !flying? && @memory.empty? && @outbox.bytesize.zero? && @spool.nil?
 
-      # True if records wait that the connection does not have yet.
+      # True if there are records that the connection does not have yet.
       def any? = @memory.any? || @outbox.bytesize.positive? || @spool&.unread?
 
       def bytesize = @outbox.bytesize + @outbox.held + spool_bytesize
@@ -162,7 +161,7 @@ module Gyre
         @spool = nil
       end
 
-      # Removes finished bytes from the front of a batch.
+      # Removes the bytes before `offset` from a batch: they were sent, or are in the spool.
       def trim(batch, offset)
         return @spool.acknowledge(@spool.before(batch.mark, batch.bytes.bytesize - offset)) if batch.mark
 
@@ -171,7 +170,7 @@ module Gyre
         batch.count = Outbox.measure(batch.bytes, batch.bytes.bytesize).fetch(1)
       end
 
-      # Moves a batch into the spool in pieces. Returns false if the spool does not take all.
+      # Moves a batch into the spool in pieces. Returns false if the spool does not take all pieces.
       def spool_takes?(batch, drop)
         return false unless (@spool ||= @make_spool&.call)
 

@@ -29,7 +29,8 @@ module Gyre
 
       attr_reader :standing, :dialer
 
-      # `spool` has records of an earlier thread or process. The block returns the deadline, or nil.
+      # `spool` has records of an earlier thread or process. The block returns the client's deadline
+      # after a close, before it nil.
       def initialize(options, outbox, waiters, identity, spool: nil, adopted: false, acknowledged: 0, &closing_at)
         @options, @outbox, @waiters, @identity, @closing_at = options, outbox, waiters, identity, closing_at
         @reported = {}

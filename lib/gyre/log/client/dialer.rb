@@ -72,7 +72,8 @@ module Gyre
         @backoff.failed
       end
 
-      # Seconds to pause, doubled after each failure. A random part spreads the clients of a server.
+      # Seconds to pause: doubled after each failure, near the maximum after a refusal. Partly
+      # random, so that the clients of a server do not all try at once.
       def pause_s = @refused ? @options.retry_interval.max * (0.75 + (rand / 4)) : @backoff.pause_s
 
       # Seconds until an attempt is due; nil while an attempt runs.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Logger's methods for Gyre::Log::Client; they call its `append`. They are in a module, so that
-# modules that the client includes (ActiveSupport's LoggerSilence) can override them.
+# Logger's methods for Gyre::Log::Client; they call its `append`. They are in a module, so that a
+# module that is later included into the client (ActiveSupport's LoggerSilence) overrides them.
 
 require "logger"
 
@@ -63,7 +63,7 @@ module Gyre
         METHOD
       end
 
-      # Logs a text unchanged with severity "info", whatever the level is.
+      # Logs a text with severity "info", without the formatter and whatever the level is.
       # @param message [#to_s]
       # @return [self]
       def <<(message)

@@ -34,7 +34,7 @@ module Gyre
 
       def new_spool(identity) = Spools.create(spool, spool_name, identity, **spool_options)
 
-      # Reopens the client's former spool; nil if another process has adopted it.
+      # Reopens the client's former spool. Returns nil if another process has adopted it.
       def retake_spool(path) = Spools.adopt(path, **spool_options)
 
       def each_orphan(&block) = Spools.each_orphan(spool, spool_name, **spool_options, &block)
@@ -79,7 +79,7 @@ module Gyre
 
     # Default reporter; receives errors only.
     ClientOptions::REPORT = ->(text) { $stderr.write("gyre log: #{text.chomp}\n") }
-    # Maximum bytes of a record that every server accepts.
+    # Maximum bytes of a record; every server accepts records of this length.
     ClientOptions::RECORD_LIMIT = (1 << 20) + 8
     # Minimum of `memory_limit`: room for a few messages.
     ClientOptions::MEMORY_LEAST = 8192

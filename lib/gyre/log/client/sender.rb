@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Starts and ends a log client's thread, also after a fork and in a daemon. Other threads wait here
-# for this thread. Made by Gyre::Log::Client. The thread runs a Gyre::Log::Delivery.
+# Starts and ends a log client's thread, also after a fork and in a daemon. Other threads wait for
+# its progress by {#wait}. Made by Gyre::Log::Client. The thread runs a Gyre::Log::Delivery.
 
 require "gyre/clock"
 require "gyre/log/client/delivery"
@@ -55,7 +55,7 @@ module Gyre
 
       def client_id = @delivery.client_id
 
-      # :connecting, :connected, :away, :refused or :closed.
+      # Returns :connecting, :connected, :away, :refused or :closed.
       def state = @delivery.standing.state
 
       def error = @delivery.standing.error
@@ -69,7 +69,7 @@ module Gyre
         wake
       end
 
-      # Requests to drop the oldest records if neither server nor disk takes records.
+      # Makes the thread drop its oldest records if neither server nor disk takes records.
       def drop
         @delivery.standing.drop = true
         wake
@@ -80,7 +80,7 @@ module Gyre
       def wake = @delivery.wake
 
       # Waits until the block returns a true value, and returns this value; false after the timeout.
-      # Raises ThreadError in a signal handler, and in the sender's thread, whose reports may log.
+      # Raises ThreadError in a signal handler or, if a reporter logs, in the sender's thread.
       def wait(timeout_s = nil)
         raise ThreadError, "the thread of a log client cannot wait for itself" if Thread.current.equal?(@thread)
 
@@ -216,7 +216,7 @@ module Gyre
 
           @installed = true
           Process.singleton_class.prepend(Fork)
-          # Keeps the threads running, because other at_exit handlers may log.
+          # Leaves the threads running, because other at_exit handlers may log.
           at_exit { flush }
         end
       end

@@ -100,7 +100,7 @@ module Gyre
         frames
       end
 
-      # Returns true when all bytes are written.
+      # Returns true if the socket has taken the whole batch.
       def write_on
         unsent = @connection.unsent_bytes
         left = @connection.flush

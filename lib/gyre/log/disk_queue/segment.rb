@@ -3,9 +3,9 @@
 # One file of a Gyre::Log::DiskQueue: a header and records in wire format. Never parses records.
 #
 #    0  8 bytes "GYREQUE1"     8  8 bytes name of the records' format, zeros   16  u32 CRC-32 of these 16 bytes   (all big-endian)
-#   32  u64 position, u32 CRC-32 of the position    48  the same. Updates write the two in turn; the
-#       higher valid position counts. A torn write leaves the other position valid.
-#   64  records; records before the position are done
+#   32  u64 position, u32 CRC-32 of the position    48  the same. Updates alternate between the two;
+#       the higher valid position counts. A torn write leaves the other position valid.
+#   64  the records, of which those before the position are done
 
 require "gyre/log/disk"
 require "gyre/log/ownership"

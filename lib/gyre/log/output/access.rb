@@ -56,8 +56,8 @@ module Gyre
           # Copies owner, group and mode of another file, as far as permitted.
           def like(io, stat) = give(io, stat.uid, stat.gid, stat.mode & 0o7777)
 
-          # Returns true if owner and group are set. If the group cannot be set, omits the group's
-          # permissions.
+          # Sets owner, group and mode. If the group cannot be set, omits the group's permissions.
+          # Returns true if owner and group are set.
           def give(io, uid, gid, mode)
             given = chown(io, uid, gid) || chown(io, nil, gid)
             given ||= io.stat.gid == gid

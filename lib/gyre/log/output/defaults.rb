@@ -33,7 +33,7 @@ module Gyre
 
         def status = { trouble: trouble, spilled: 0 }
 
-        # Called before the server ends. An output may leave stored batches unwritten.
+        # Called before the server ends. An output with a spill then leaves spilled lines on disk.
         def rest(_timeout_s); end
 
         def resume; end

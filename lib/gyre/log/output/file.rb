@@ -60,7 +60,7 @@ module Gyre
           @retries.until_success("open it", SystemCallError, ArgumentError) { open_and_recover } unless @open
         end
 
-        # If there are clients, writes a commit, whose records count as stored after {#sync}.
+        # Writes a batch. With clients it is a commit, whose records count as stored after {#sync}.
         def write(data, clients = nil)
           prepare
           sync if @commit && !@commit.torn
@@ -121,7 +121,7 @@ module Gyre
 
         private
 
-        # Marks the file as open at the end only, because other tasks check the mark meanwhile.
+        # Sets @open last, because other tasks check it meanwhile.
         def open_and_recover
           @retries.without_retrying { open_both }
           @rotation&.clean
@@ -149,7 +149,7 @@ module Gyre
           (tries += 1) < OPENINGS_LIMIT ? retry : raise
         end
 
-        # Locks the file against servers that open it under another name.
+        # Opens the file, and locks it against servers that open it under another name.
         def open_locked
           io, fresh = @access.open(@path, (@file.stat if @file && !@file.closed?))
           io.sync = true
@@ -205,7 +205,8 @@ module Gyre
           true
         end
 
-        # False if a new file must get the batch: logrotate may have compressed the renamed file.
+        # Appends a batch. Returns false if it must go into a new file, because logrotate may have
+        # compressed the renamed one already.
         def put(data)
           @file.append(data) { return false if @reopen_soon }
           return true if @file.kept || @file.same?

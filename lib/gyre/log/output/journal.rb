@@ -10,7 +10,7 @@
 #
 # After a crash, the last entry shows whether its batch is complete. An incomplete batch is cut off,
 # and its clients send it again. Batches of earlier entries are durable. A new file with a snapshot
-# replaces the journal if it is large, and at rotation, reopening and start. Even an empty journal
+# replaces a large journal, and any journal at rotation, reopening and start. Even an empty journal
 # is needed for the lock of the log file's writer (output/lock.rb).
 
 require "gyre/log/output/journal/entry"
@@ -25,7 +25,7 @@ module Gyre
       # Seconds after which an absent client is forgotten.
       FORGET_AFTER_S = 30 * 24 * 3600
       CLIENTS_LIMIT = 1_000_000
-      # Minimum bytes to compact a journal; it must also be four times as large as its snapshot.
+      # A journal is compacted if it has more bytes than this, and four times those of its snapshot.
       COMPACT_BYTES = 1024 * 1024
 
       attr_reader :path
@@ -120,7 +120,7 @@ module Gyre
         @torn_bytes = 0
       end
 
-      # Counts the previous batch, which became durable before this entry was written.
+      # Takes a read entry. The batch of the previous entry was durable before this one was written.
       def take(entry)
         settle(true)
         entry.is_a?(Batch) ? @open_batch = entry : @clients.merge!(entry.clients)
@@ -136,8 +136,8 @@ module Gyre
         @retries.report("more than #{CLIENTS_LIMIT} acknowledged clients: those unseen for longest are forgotten")
       end
 
-      # Syncs the journal. After a failure, the disk's content is unknown; replaces all entries by a
-      # snapshot and the open batch's `entry`.
+      # Syncs the journal. After a failure, the disk's content is unknown, so replaces all entries
+      # by a snapshot and the open batch's `entry`.
       def sync(entry)
         doubtful = false
         @retries.until_success("sync #{@path}") do
@@ -148,7 +148,7 @@ module Gyre
         end
       end
 
-      # Replaces all entries by a snapshot. `entry` belongs to the open batch.
+      # Replaces all entries by a snapshot and the open batch's `entry`.
       def renew(entry = "")
         snapshot = Entry.encode_snapshot(@clients)
         @retries.until_success("write #{@path}") { replace(snapshot + entry) }

@@ -13,7 +13,7 @@ module Gyre
   module Log
     module Output
       class RedisConnection < ReconnectingSocket
-        # An unexpected reply of Redis, handled like a lost connection.
+        # Redis replied with an error, or too late. Handled like a lost connection.
         class Refused < StandardError; end
 
         REPLY_TIMEOUT_S = 30

@@ -23,7 +23,7 @@ module Gyre
 
         module_function
 
-        # Returns nil for a path. Raises ArgumentError for an unknown scheme.
+        # Returns an address's type; nil for a path. Raises ArgumentError for an unknown scheme.
         def type(target)
           scheme = target[%r{\A([a-z][a-z0-9+.-]*)://}i, 1] or return
           TYPES.fetch(scheme) do
@@ -87,7 +87,7 @@ module Gyre
           Endpoint.new(:unix, path: path)
         end
 
-        # Redis's own host and port are the defaults.
+        # The defaults are 127.0.0.1 and REDIS_PORT.
         def at_port(match)
           host = match[:v6] || match[:host]
           port = (match[:port] || REDIS_PORT).to_i

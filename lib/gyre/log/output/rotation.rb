@@ -5,7 +5,7 @@
 #
 #   log ──► log.1 ──► log.1.gz     older ones move up first, log.2.gz ──► log.3.gz, from the last one down
 #
-# Each step is one rename or unlink and keeps a name for every byte: after a kill, the next rotation
+# Each step is one rename or unlink, and none loses bytes: after a kill, the next rotation
 # continues. Compression writes *.part, syncs and renames it, and removes the plain file.
 
 require "gyre/task"
@@ -132,7 +132,8 @@ module Gyre
       # plain file only after the compressed file is durable.
       module Packing
         SUFFIX = ".gz"
-        # Bytes compressed in one call without the GVL; a busy loop gives the GVL back only late.
+        # Bytes compressed in one call, which needs no GVL. Many, because after each call the thread
+        # waits long for the GVL if the loop is busy.
         PIECE_BYTES = 4 * 1024 * 1024
 
         module_function

@@ -28,7 +28,8 @@ module Gyre
         value
       end
 
-      # A mode in octal. YAML reads 0640 as octal and 640 as decimal; no usable mode is ambiguous.
+      # A mode in octal. YAML reads 0640 as 416 and 640 as 640. Both mean 0640 here: a usable mode
+      # is an Integer below 512, and octal digits that are read as decimal make at least 600.
       mode = type.new("MODE", "a file mode in octal that lets the server write, such as 0640") do |value|
         next value if value.is_a?(Integer) && value.between?(0o600, 0o777)
 

@@ -42,7 +42,7 @@ module Gyre
 
         private
 
-        # True if the peer has closed. Discards only some received bytes: they may be endless.
+        # True if the peer has closed. Discards up to READS pieces of received bytes.
         def ended?(transport)
           READS.times do
             bytes = transport.read_available(4096)

@@ -3,9 +3,10 @@
 # A disk queue (disk_queue.rb) of batches that an output has not taken. Output::Spilling appends,
 # syncs and drains it. After a crash or a stop, the next start drains the rest.
 #
-#   record: sequence number: how many clients │ time, names: none │ clients (id 16 bytes, u64 sequence number) │ lines
-#
-# Drained lines appear as this server's own, so this user must own folder and files (Ownership).
+# Each batch is a record (wire/records.rb) without time, service and severity. Its sequence number
+# is the number of clients; its message has the clients (id 16 bytes, u64 sequence number) and the
+# lines. Drained lines appear as this server's own, so its user must own folder and files
+# (Ownership).
 
 require "gyre/log/disk_queue"
 require "gyre/log/ingest"
@@ -21,7 +22,7 @@ module Gyre
         LOCK_PATIENCE_S = 10
         RECORD_BYTES_LIMIT = 0xffff_ffff
         CLIENT_BYTES = 24
-        # The disk queue has no limit, so that it takes even a large batch.
+        # Limit of the disk queue: none, because {#room?} checks the spill's limit.
         UNLIMITED = 1 << 62
 
         def initialize(folder, format:, limit:, report: nil, lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Retry::LONGEST_PAUSE_S)

@@ -79,7 +79,8 @@ module Gyre
           @output.close
         end
 
-        # Does not wait for an unavailable output, so its clients may repeat stored records.
+        # If the output is unavailable, only the spill counts: clients may then repeat stored
+        # records.
         def stored_by(client_id)
           [@spill.stored_by(client_id), @output.stored_by(client_id)].max
         rescue Unavailable
@@ -157,7 +158,7 @@ module Gyre
 
         def idle? = @batch.nil? && @spill.empty?
 
-        # Copies the bytes, because the caller reuses them.
+        # Copies the bytes, because the caller reuses their memory.
         def hand_over(data, clients)
           @batch = Batch.new(data.dup, clients, nil, false)
           @work.signal

@@ -14,8 +14,8 @@ module Gyre
       module Writing
         # Maximum bytes of a piece; the page cache takes them in far less than a millisecond.
         PIECE_BYTES = 2 * 1024 * 1024
-        # Seconds between pauses in which a busy loop lets the syncing thread run, and the maximum
-        # number of pauses: a long sync must not keep an idle loop awake.
+        # During a sync, a busy loop pauses every PASS_S seconds, so that the syncing thread can
+        # run. It pauses at most PASSES times, so that a long sync does not keep an idle loop awake.
         PASS_S = 0.001
         PASSES = 100
 
@@ -42,9 +42,9 @@ module Gyre
           data.unpack1("a#{[PIECE_BYTES, data.bytesize - at].min}", offset: at)
         end
 
-        # Runs the block in a thread, and pauses the loop for it. Ruby leaves a busy loop only after
-        # 100 ms: a sync of 1 ms took 200 ms, and takes 12 ms with the pauses. `abandon` is
-        # Offload.call's.
+        # Runs the block in a thread, and pauses the loop for it. Otherwise Ruby interrupts a busy
+        # loop only after 100 ms: a sync of 1 ms took 200 ms, and takes 12 ms with the pauses.
+        # `abandon` is Offload.call's.
         def in_thread(abandon: false, &work)
           task = Task.current?
           passing = task&.async("log sync", transient: true) do

@@ -91,7 +91,7 @@ module Gyre
 
     # Receives datagrams of a Gyre::Log::Inlet's socket on the hub's loop.
     class DatagramReceiver < Acceptor
-      # Maximum reads in a turn, not counting packets that are already buffered then.
+      # Maximum reads in a turn. Packets that are buffered after these reads are taken in addition.
       READS = 250
       # Bytes of the kernel's buffer, up to net.core.rmem_max. Datagrams have no backpressure.
       WAITING_BYTES = 4 * 1_048_576
@@ -106,7 +106,7 @@ module Gyre
         return unless @open
         return @hub.flow.park(tap { pause }) if @hub.flow.paused?
 
-        # Drops messages for a full output, so that other messages do not wait in the kernel.
+        # Never pauses for a full output, which drops its messages: the others would wait as well.
         @hub.flow.received(nil, take)
       end
 

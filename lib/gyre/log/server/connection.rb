@@ -164,7 +164,7 @@ module Gyre
 
       def overdue? = @deadline_s && @hub.now_s >= @deadline_s
 
-      # False while the connection is paused, and for a follower.
+      # True if no bytes came for too long; false while paused, and for a follower.
       def idle?
         idle_s = @hub.limits.idle_timeout_s
         return false if idle_s.nil? || @state != :serving || @peer.kind == :tail || @pause
@@ -196,7 +196,7 @@ module Gyre
         @hub.flow.park(self)
       end
 
-      # Reads a connection's share of a turn. True if more bytes may follow.
+      # Reads as much as one connection may read in a turn. True if more bytes may follow.
       def read_on
         @hub.flow.about_to_read(self, @peer.service) if @state == :serving
         reads = @transport.tls? ? TLS_READS : 1

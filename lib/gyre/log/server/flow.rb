@@ -71,8 +71,8 @@ module Gyre
         @queued.delete(connection)
       end
 
-      # Checks sinks before a read. Otherwise many ready connections would each read once for a full
-      # queue. `service` is nil if it is not known yet.
+      # Pauses the peer if one of its sinks is full. Otherwise each of many ready peers would read
+      # once. `service` is nil for syslog and JSON, whose messages state it.
       def about_to_read(peer, service)
         wait(peer, @routing.sinks_of(service).select(&:blocked?)) if service && !@queued.empty?
       end

@@ -10,8 +10,8 @@
 #   ":" "authentication/2 reopen" ":" key                   one line when the files are reopened
 #
 # Id and secret have 32 hex digits. Old clients have no secret (identity.rb). Of further words, only
-# host= and pid= have a meaning (origin.rb). Analogger ignores the severity and responds "accepted".
-# This server responds "accepted" to the first kind and "accepted 2" to the others.
+# host= and pid= have a meaning (origin.rb). Analogger responds "accepted" to every kind, this
+# server to the first; it responds "accepted 2" to the others.
 
 require "openssl"
 require "gyre/log/wire/identity"
@@ -73,7 +73,7 @@ module Gyre
     end
 
     # Counts wrong keys by address. After FREE wrong keys, delays the responses and stops the
-    # reports, so that guesses cost little and do not fill the log. Called by Gyre::Log::Connection.
+    # reports, so that guesses are slow and do not fill the log. Called by Gyre::Log::Connection.
     # Right keys are never delayed, because their clients may have the same address.
     class Denials
       FREE = 10
@@ -88,7 +88,7 @@ module Gyre
         @counts = {} # oldest first
       end
 
-      # Returns the delay in seconds, and a report, which is nil if it was made before.
+      # Counts a wrong key. Returns the delay in seconds, and a report, which is nil if none is due.
       def add(host, now_s)
         number = count(network(host.to_s), now_s).number += 1
         return [0, "the key is wrong"] if number <= FREE

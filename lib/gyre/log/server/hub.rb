@@ -91,7 +91,7 @@ module Gyre
         ingest.decoder(kind, session: session, limit: limit, framing: framing, **origin.to_h)
       end
 
-      # Returns nil if too many connections follow the log.
+      # Returns a Follower; nil if too many connections follow the log.
       def tail(connection, service)
         return if @tails.size >= limits.tailers_limit
 

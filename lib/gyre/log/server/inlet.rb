@@ -69,7 +69,7 @@ module Gyre
 
       def tls? = !@context.nil?
 
-      # Returns the inlet's name in messages and across a restart.
+      # Returns the inlet's name, by which the process after a restart finds its sockets.
       def to_s = [@kind, ("tls" if tls?), @endpoint].compact.join(" ")
     end
 

@@ -14,7 +14,7 @@ module Gyre
       attr_reader :pairs
 
       # Each log has services (nil: all other services), levels (nil: all) and an output's settings.
-      # The other keywords are defaults. Raises ArgumentError.
+      # The keywords after `default_log` are for logs that do not set them. Raises ArgumentError.
       def initialize(ingest, logs:, default_log:, levels: nil, raw: false, origin: nil, queue_bytes_limit: nil, spill_bytes_limit: nil,
                      report: nil)
         @levels, @raw, @origin, @report = levels, raw, origin, report
@@ -42,8 +42,8 @@ module Gyre
       def sinks_of(service) = service ? @sinks_of[service.b] : sinks
 
       # Returns {sink => last stored number of the client}; the number is nil if the output is
-      # unavailable. Raises Output::Unavailable if an output of the service is unavailable, or any
-      # output if `service` is nil.
+      # unavailable. Raises Output::Unavailable if an output of the service is unavailable. If
+      # `service` is nil, no output may be unavailable.
       def stored(client_id, service)
         needed = sinks_of(service)
         @pairs.to_h { |sink, output| [sink, stored_in(output, client_id, needed.include?(sink))] }
@@ -81,8 +81,8 @@ module Gyre
         raise ArgumentError, "when_full: #{error.message}"
       end
 
-      # Makes one sink per output. Logs share their file's sink, so that lines stay in order and a
-      # client's records are counted together. Culls or writes raw only if all these logs do.
+      # Makes one sink per output. Logs with the same file share it, so that lines stay in order and
+      # a client's records are counted together. It culls (or writes raw) only if all its logs do.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           key = group.first[:services] ? "logfile" : "default_log"
@@ -100,7 +100,7 @@ module Gyre
         { bound: group.filter_map { |log| log[:queue] }.max || @queue_bytes_limit, drops: group.all? { |log| log[:when_full] == "drop" } }
       end
 
-      # Spills if one of the output's logs does.
+      # Returns an output's settings of its spill. The output spills if one of its logs does.
       def spill(group)
         spills = group.any? { |log| log[:when_full] == "spill" }
         folders = group.filter_map { |log| log[:spill] }.uniq

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # The origin of messages: host and process as a client's first frame states them (Gyre::Log::Address
-# writes it, Gyre::Log::Handshake reads it), or the peer's address. The text is short, has no spaces
-# and is not verified.
+# writes the frame, Gyre::Log::Handshake reads it), or the peer's address. A stated host is short,
+# has no spaces and is not verified.
 
 require "socket"
 

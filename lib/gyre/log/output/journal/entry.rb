@@ -4,9 +4,9 @@
 #
 #   u32 length of text │ u32 CRC-32 of text │ text: values of a Batch or Snapshot as JSON
 #
-# Integers are big-endian. A Batch means: if the file dev/ino has `length` bytes with this CRC at
-# `offset`, the clients' records up to their sequence numbers are stored. A Snapshot lists records
-# that are stored in any case. Reading ends at the first torn or damaged entry.
+# Integers are big-endian. A Batch means: if the file of `dev` and `ino` has `length` bytes with
+# this CRC at `offset`, the clients' records up to their sequence numbers are stored. A Snapshot's
+# numbers count in any case. Reading ends at the first torn or damaged entry.
 require "json"
 require "zlib"
 

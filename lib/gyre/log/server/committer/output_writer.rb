@@ -43,8 +43,8 @@ module Gyre
           order { |round| round.reopen = true }
         end
 
-        # Waits until the round is served or a failing output has no bytes. False after the
-        # deadline.
+        # Waits until the round is served or, if the output fails, until no bytes wait for it. False
+        # after the deadline.
         def await(round, deadline) = wait_until(deadline) { round.served || idle? }
 
         # Waits until the round is served. True if earlier writes are durable and the old file is
