@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The default serializer: writes nil, true, false, numbers, Strings, Symbols, Arrays and Hashes as
-# JSON. JSON objects represent types that JSON lacks. Rejects other classes, and values that would
+# JSON. Types that JSON lacks become JSON objects. Rejects other classes, and values that would
 # change when they are loaded.
 
 require "json"
@@ -21,7 +21,7 @@ module Gyre
         # Raises SerializationError for other classes, including subclasses.
         def dump(value) = JSON.generate([tree(value, 0)], FORM).b
 
-        # Raises DeserializationError for another form or additional bytes.
+        # Raises DeserializationError for bytes in another form, or with more than one value.
         def load(bytes)
           text = bytes.dup.force_encoding(Encoding::UTF_8)
           raise ArgumentError, "it is not UTF-8" unless text.valid_encoding?

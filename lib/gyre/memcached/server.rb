@@ -34,15 +34,15 @@ module Gyre
 
     # A home's pipeline to one server, implemented in C.
     class Connection
-      # Called by the extension under another library's scheduler, which may drop the fiber. A
-      # thread waits in its place.
+      # Called by the extension under another library's scheduler. A thread waits for the call,
+      # because that scheduler may drop the fiber.
       def wait_beside(call) = Offload.call { wait(call) }
 
       def inspect = "#<#{self.class} #{@name}>"
     end
 
     class Server
-      # GYRE_MEMCACHED_CLOSED in C. The call is not repeated, and the server has not failed.
+      # Why a call ends at {#close} (GYRE_MEMCACHED_CLOSED in C). Such a call is not repeated.
       CLOSED = "the client was closed"
 
       attr_reader :name # "127.0.0.1:11211" or a Unix socket's path
@@ -74,7 +74,7 @@ module Gyre
       # Returns true for `down_retry_delay` seconds after too many failures.
       def down? = @down_until_s ? Clock.now < @down_until_s : false
 
-      # Closes all connections. Calls that wait for a reply fail.
+      # Closes all connections. Fails the calls that wait for replies.
       def close
         forget.each { |connection| finish(connection) }
         close_later_ones

@@ -92,7 +92,7 @@ module Gyre
           end
         end
 
-        # Removes a folder without a lock file: its process was killed while it deleted the spool.
+        # Removes the empty folder of a process that was killed while it deleted its spool.
         def remove_rest(path)
           Dir.rmdir(path) && nil
         rescue SystemCallError

@@ -87,8 +87,8 @@ module Gyre
           @uid, @gid = Access.owner(owner) if owner
         end
 
-        # Opens or creates a log file for appending. A new file takes values that are not configured
-        # from `predecessor`. Returns the file and whether it is new. Raises SystemCallError.
+        # Opens or creates a log file for appending. If it is new, `predecessor` gives the values
+        # that are not configured. Returns the file and whether it is new. Raises SystemCallError.
         def open(path, predecessor)
           io, fresh = open_or_make(path)
           fresh ? set_up(io, predecessor) : adjust(io)

@@ -134,8 +134,8 @@ module Gyre
 
         def close_both = [@journal, @file].each { |each| each&.close }
 
-        # Locks the journal first. Only the owner of this lock may change the file of the journal's
-        # last entry.
+        # Locks the journal first. Only the owner of this lock may change the file that the
+        # journal's last entry describes.
         def open_both
           tries ||= 0
           @journal ||= Journal.new("#{@path}.journal", @retries, @lock)

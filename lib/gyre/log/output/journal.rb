@@ -25,7 +25,8 @@ module Gyre
       # Seconds after which an absent client is forgotten.
       FORGET_AFTER_S = 30 * 24 * 3600
       CLIENTS_LIMIT = 1_000_000
-      # A journal is compacted if it has more bytes than this, and four times those of its snapshot.
+      # A journal is compacted if it has more bytes than this, and more than four times its
+      # snapshot.
       COMPACT_BYTES = 1024 * 1024
 
       attr_reader :path
@@ -120,7 +121,7 @@ module Gyre
         @torn_bytes = 0
       end
 
-      # Takes a read entry. The batch of the previous entry was durable before this one was written.
+      # Takes a read entry. The previous entry's batch counts: it was durable before this entry.
       def take(entry)
         settle(true)
         entry.is_a?(Batch) ? @open_batch = entry : @clients.merge!(entry.clients)

@@ -48,7 +48,7 @@ module Gyre
 
         private
 
-        # Called with each new transport. Subclasses override it; ERRORS in it cause a retry.
+        # Called with each new transport, for subclasses. ERRORS that it raises cause a retry.
         def greet(_transport); end
       end
     end

@@ -42,7 +42,7 @@ module Gyre
           data.unpack1("a#{[PIECE_BYTES, data.bytesize - at].min}", offset: at)
         end
 
-        # Runs the block in a thread, and pauses the loop for it. Otherwise Ruby interrupts a busy
+        # Runs the block in a thread, for which a busy loop pauses. Otherwise Ruby interrupts a busy
         # loop only after 100 ms: a sync of 1 ms took 200 ms, and takes 12 ms with the pauses.
         # `abandon` is Offload.call's.
         def in_thread(abandon: false, &work)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Moves lines from the ingest's sinks to the outputs, and acknowledges them. The server runs it in a
-# task and calls {#commit_soon}, {#flush} and {#reopen}. Uses no files or sockets itself.
+# Moves lines from the ingest's sinks to the outputs, and acknowledges records. The server runs it
+# in a task and calls {#commit_soon}, {#flush} and {#reopen}. Uses no files or sockets.
 #
 #   pass ──► each writer, when its output is free: take the sink ──► write ──► sync ──► the sessions of the batch acknowledge
 #     every interval;               a task for each output (OutputWriter): a stuck output holds up

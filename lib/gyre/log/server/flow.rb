@@ -2,7 +2,8 @@
 
 # Limits the messages in memory. Above the limit, nothing is read until half of the memory is free.
 # A connection with messages for a full output is paused until half of the output's queue is free.
-# The whole connection waits, because its messages stay in order. Called by the hub and connections.
+# The whole connection waits, because its messages must stay in order. Called by hub and
+# connections.
 
 require "gyre/settings/units"
 
@@ -41,7 +42,7 @@ module Gyre
 
       def bytes = @ingest.bytesize + @committer.bytes
 
-      # True while no connection may send messages.
+      # True while the server reads no messages.
       def paused? = @full || @held
 
       # True while no socket may be read and no connection accepted.

@@ -133,7 +133,7 @@ module Gyre
 
       private
 
-      # Reports errors as the server's fault, and continues.
+      # Handles a key of the loop. Reports an error as the server's fault, and continues.
       def dispatch(key, block)
         case key
         when Connection, Acceptor then key.ready

@@ -12,7 +12,7 @@ module Gyre
   module Log
     module Records
       HEADER_BYTES = 8
-      # Minimum length: service, severity and message are empty.
+      # Minimum of the length field, if service, severity and message are empty.
       BODY_BYTES_LEAST = 18
       BYTES_LIMIT = 1 << 20
     end
