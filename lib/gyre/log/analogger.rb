@@ -26,8 +26,8 @@ module Swiftcore
         end
       end
 
-      # A new client copies the class's settings. Of the copies, only `connection_failure_timeout`
-      # and `max_failure_count` may be changed with an effect.
+      # A new client copies the class's settings. Changes of the copies have an effect only for
+      # `connection_failure_timeout` and `max_failure_count`.
       DEFAULTS.each_key do |name|
         define_method(name) { @originals.fetch(name) } unless name == :tmplog
         define_method(:"#{name}=") { |value| @originals[name] = value }

@@ -23,7 +23,7 @@ module Gyre
       attr_reader :path
       attr_reader :limit
 
-      # Returns the length of the whole records within `limit`, or that of a longer first record.
+      # Returns the length of the whole records within `limit`, or of the first if it is longer.
       def self.cut(bytes, limit)
         return bytes.bytesize if bytes.bytesize <= limit
 

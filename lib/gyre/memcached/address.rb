@@ -33,7 +33,7 @@ module Gyre
                              "#{self::DEFAULT}"
       end
 
-      # The message of its error shows no password.
+      # Its error's message shows no password.
       def self.parse(text)
         parts = self::FORM.match(text) or
           raise ArgumentError, "#{text.sub(%r{//.*@}m, "//…@").inspect[0, 120]} is not a server address; use host:port, host:port:weight, " \

@@ -42,7 +42,7 @@ module Gyre
     end
 
     class Server
-      # Why a call ends at {#close} (GYRE_MEMCACHED_CLOSED in C). Such a call is not repeated.
+      # Reason of calls that {#close} has ended (GYRE_MEMCACHED_CLOSED in C). They are not repeated.
       CLOSED = "the client was closed"
 
       attr_reader :name # "127.0.0.1:11211" or a Unix socket's path

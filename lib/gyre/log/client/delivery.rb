@@ -29,8 +29,8 @@ module Gyre
 
       attr_reader :standing, :dialer
 
-      # `spool` has records of an earlier thread or process. The block returns the client's deadline
-      # after a close, before it nil.
+      # `spool` has records of an earlier thread or process. The block returns nil, or after a close
+      # the deadline.
       def initialize(options, outbox, waiters, identity, spool: nil, adopted: false, acknowledged: 0, &closing_at)
         @options, @outbox, @waiters, @identity, @closing_at = options, outbox, waiters, identity, closing_at
         @reported = {}
@@ -175,7 +175,8 @@ module Gyre
         wait_away(stored)
       end
 
-      # Reports and raises TLS errors, such as an invalid certificate.
+      # Returns a new connection or nil. Reports and raises TLS errors, such as an invalid
+      # certificate.
       def new_connection
         @dialer.connection(@options.acknowledged ? @identity : nil)
       rescue TLS::Error => error

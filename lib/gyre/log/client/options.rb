@@ -77,7 +77,7 @@ module Gyre
       end
     end
 
-    # Default reporter; receives errors only.
+    # The default reporter, which writes errors to standard error.
     ClientOptions::REPORT = ->(text) { $stderr.write("gyre log: #{text.chomp}\n") }
     # Maximum bytes of a record; every server accepts records of this length.
     ClientOptions::RECORD_LIMIT = (1 << 20) + 8

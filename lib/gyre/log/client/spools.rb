@@ -15,7 +15,7 @@ module Gyre
     module Spools
       # Maximum bytes of a spool's name before the client id; a file name has at most 255 bytes.
       NAME_BYTES_LIMIT = 200
-      # Minimum and maximum bytes of a segment; in between, a sixteenth of the spool's limit.
+      # Bounds of a segment's bytes, which otherwise are a sixteenth of the spool's limit.
       SEGMENT_BYTES = ((1 << 16)..(1 << 26)).freeze
       # Names of spools that are being created, and maximum seconds of a creation.
       UNFINISHED = /\A\.\h{32}\.\d+\z/.freeze

@@ -35,7 +35,7 @@ module Gyre
 
           fields = JSON.parse(text, **OPTIONS)
           fields.is_a?(Hash) ? object(fields) : as_it_is(line)
-        rescue StandardError # whatever the library raises: for what it reads and cannot write (1e999, half a surrogate pair), too
+        rescue StandardError # the library reads, but cannot write 1e999 or half a surrogate pair
           as_it_is(line)
         end
 

@@ -25,8 +25,7 @@ module Gyre
       # Seconds after which an absent client is forgotten.
       FORGET_AFTER_S = 30 * 24 * 3600
       CLIENTS_LIMIT = 1_000_000
-      # A journal is compacted if it has more bytes than this, and more than four times its
-      # snapshot.
+      # A journal with more bytes is compacted if it also has four times the bytes of its snapshot.
       COMPACT_BYTES = 1024 * 1024
 
       attr_reader :path

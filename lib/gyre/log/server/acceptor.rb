@@ -106,7 +106,7 @@ module Gyre
         return unless @open
         return @hub.flow.park(tap { pause }) if @hub.flow.paused?
 
-        # Never pauses for a full output, which drops its messages: the others would wait as well.
+        # A full output drops its messages, because a pause would hold up those of the others, too.
         @hub.flow.received(nil, take)
       end
 

@@ -31,7 +31,7 @@ module Gyre
       def initialize(hub, transport, name, input, origin = nil)
         @hub, @transport = hub, transport
         @peer = Peer.new(name, input, origin, input.kind, nil, 0)
-        @idle_since_s = nil # last tick before which bytes had come; nil: some came since
+        @idle_since_s = nil # first tick after the last bytes; nil: bytes came since
         @deadline_s = after(hub.limits.authentication_timeout_s)
         @state = :tls
         @pause = @watched = @response = nil

@@ -10,8 +10,8 @@
 #   ":" "authentication/2 reopen" ":" key                   one line when the files are reopened
 #
 # Id and secret have 32 hex digits. Old clients have no secret (identity.rb). Of further words, only
-# host= and pid= have a meaning (origin.rb). Analogger responds "accepted" to every kind, this
-# server to the first; it responds "accepted 2" to the others.
+# host= and pid= have a meaning (origin.rb). Analogger responds "accepted" to every kind. This
+# server responds "accepted" to the first and "accepted 2" to the others.
 
 require "openssl"
 require "gyre/log/wire/identity"
@@ -74,7 +74,7 @@ module Gyre
 
     # Counts wrong keys by address. After FREE wrong keys, delays the responses and stops the
     # reports, so that guesses are slow and do not fill the log. Called by Gyre::Log::Connection.
-    # Right keys are never delayed, because their clients may have the same address.
+    # Right keys are never delayed, because their clients may have a guesser's address.
     class Denials
       FREE = 10
       WITHIN_S = 60

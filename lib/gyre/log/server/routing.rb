@@ -81,8 +81,9 @@ module Gyre
         raise ArgumentError, "when_full: #{error.message}"
       end
 
-      # Makes one sink per output. Logs with the same file share it, so that lines stay in order and
-      # a client's records are counted together. It culls (or writes raw) only if all its logs do.
+      # Makes one sink per output. Logs with the same file share a sink, so that lines stay in order
+      # and a client's records are counted together. The sink culls, or writes raw, only if all its
+      # logs do.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           key = group.first[:services] ? "logfile" : "default_log"
@@ -100,7 +101,7 @@ module Gyre
         { bound: group.filter_map { |log| log[:queue] }.max || @queue_bytes_limit, drops: group.all? { |log| log[:when_full] == "drop" } }
       end
 
-      # Returns an output's settings of its spill. The output spills if one of its logs does.
+      # Returns an output's spill settings. The output spills if one of its logs does.
       def spill(group)
         spills = group.any? { |log| log[:when_full] == "spill" }
         folders = group.filter_map { |log| log[:spill] }.uniq

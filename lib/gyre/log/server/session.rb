@@ -41,7 +41,7 @@ module Gyre
 
       # Returns the client's session and replaces its former connection. Raises Output::Unavailable
       # if an output of the service cannot tell its stored numbers yet. After a refused record,
-      # makes a new session, for which all outputs must tell them.
+      # makes a new session, for which all outputs must tell their numbers.
       def find(client_id, connection, service = nil)
         session = @sessions[client_id]
         former, session.connection = session.connection, nil if session

@@ -20,7 +20,7 @@ module Gyre
           def initialize(io, path, retries, fresh)
             @io, @path, @retries = io, path, retries
             @unsynced = fresh
-            @nameless = true # others may have made the file
+            @nameless = true # until the name is durable; others may have made the file
             recount
           end
 
