@@ -86,8 +86,8 @@ module Gyre
 
       private
 
-      # Opens and locks the journal, again if another server has replaced it. Returns nil if no
-      # journal can be created.
+      # Opens and locks the journal; does so again if another server has replaced the file. Returns
+      # nil if no journal can be created.
       def open_locked
         loop do
           io = Output::Access.private_file(@path, ::File::RDWR | ::File::APPEND)
