@@ -14,8 +14,7 @@ module Gyre
       class Descriptor
         include Defaults
 
-        # Maximum bytes of a write call, so that the end of each call shows a slow reader's
-        # progress.
+        # Maximum bytes of a write call, so that the end of each shows a slow reader's progress.
         PIECE_BYTES = 256 * 1024
 
         # {#close} closes `io` only if `owned` is true.
