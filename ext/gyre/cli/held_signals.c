@@ -1,7 +1,7 @@
 /* Gyre::HeldSignals keeps INT and TERM while a server replaces its program
  * (lib/gyre/cli/process/successor.rb): Ruby only notes a signal for its main thread, and exec would
- * lose the note. From hold to exec, signals are written to a file for the new program. (Ruby
- * unblocks blocked signals before exec.) */
+ * lose the note. From hold to exec, signals are written to a file for the new program. (Blocking
+ * the signals would not help: Ruby unblocks them before exec.) */
 #include "gyre.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static struct sigaction former[HELD];
 static volatile sig_atomic_t notes = -1; /* the file's descriptor; -1: signals are not held */
 static volatile sig_atomic_t noted;      /* the last signal */
 
-/* Runs in any thread. */
+/* The signal handler; may run in any thread. */
 static void note(int signal) {
   const int error = errno;
   const char byte = (char)signal;

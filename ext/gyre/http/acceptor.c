@@ -37,7 +37,7 @@ static void free_exchanges(struct gyre_list *exchanges) {
 /* Does not touch the loop, because the scheduler may already be freed. */
 static void acceptor_free(void *opaque) {
   struct gyre_http_acceptor *acceptor = opaque;
-  free_exchanges(&acceptor->exchanges.active); /* safe: a live handle would mark the acceptor */
+  free_exchanges(&acceptor->exchanges.active); /* no handle is alive: it would mark this object */
   free_exchanges(&acceptor->exchanges.spare);
   gyre_admission_forget(&acceptor->capacity.admission);
   while (!gyre_list_empty(&acceptor->connections))
@@ -170,7 +170,7 @@ static VALUE acceptor_allocate(VALUE class) {
   gyre_list_init(&acceptor->leaving);
   gyre_list_init(&acceptor->exchanges.spare);
   gyre_admission_init(&acceptor->capacity.admission);
-  acceptor->upgraded = rb_hash_new(); /* may collect */
+  acceptor->upgraded = rb_hash_new(); /* last, because it may run the GC */
   rb_funcall(acceptor->upgraded, rb_intern("compare_by_identity"), 0);
   return self;
 }
@@ -259,7 +259,7 @@ static const struct gyre_acceptor_operations acceptor_operations = {
 
 /* --- methods (contract: server.rb) --- */
 
-/* A former context lives on: each connection counts a reference to its own context. */
+/* Connections may still use former contexts: each counts a reference to its own. */
 static VALUE acceptor_set_contexts(VALUE self, VALUE contexts) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   Check_Type(contexts, T_ARRAY);
@@ -413,7 +413,7 @@ static VALUE acceptor_close(VALUE self) {
   return self;
 }
 
-/* Maps the counts that worker processes share. If false, each process accepts independently. */
+/* Maps the workers' shared counts. Returns false if it fails: each then accepts independently. */
 static VALUE acceptor_map_shares(VALUE class) { return gyre_shares_map() == 0 ? Qtrue : Qfalse; }
 
 static VALUE acceptor_set_place(VALUE class, VALUE place) {
@@ -455,7 +455,7 @@ static VALUE acceptor_used(VALUE self) {
   return used;
 }
 
-/* --- what it has counted --- */
+/* --- statistics --- */
 
 static void set_number(VALUE hash, const char *name, uint64_t number) {
   rb_hash_aset(hash, rb_str_new_cstr(name), ULL2NUM((unsigned long long)number));
@@ -502,7 +502,7 @@ static VALUE acceptor_measurements(VALUE self) {
   return hash;
 }
 
-/* The active list is ordered by the requests' start. */
+/* Returns env and seconds of the oldest requests; the active list is ordered by their start. */
 static VALUE acceptor_oldest(VALUE self, VALUE limit) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   long most = NUM2LONG(limit);

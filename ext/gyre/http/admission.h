@@ -30,7 +30,7 @@ struct gyre_admission {
   uint32_t running_limit, queue_limit; /* running_limit 0: no limit */
   int64_t queue_ns;                    /* limit of a wait; -1: none */
   uint32_t running;                    /* places taken */
-  uint32_t waiting_count;              /* waiters in both lists */
+  uint32_t waiting_count;              /* number of waiters in both lists */
   struct gyre_list waiting, ended;     /* waiters; `ended`: their clients are half-closed */
   struct gyre_timer places, late;      /* places: starts waiters; late: refuses late waiters */
   uint64_t waited, refused;            /* number of requests that waited; that were refused */
@@ -41,7 +41,7 @@ void gyre_admission_init(struct gyre_admission *admission);
 
 /* Cancels the timers and forgets all waiters, without calling `decided`. */
 void gyre_admission_stop(struct gyre_admission *admission);
-/* Forgets all waiters and does not touch the loop, as in a forked child. */
+/* Forgets all waiters without touching the loop, which may be freed or the parent process's. */
 void gyre_admission_forget(struct gyre_admission *admission);
 
 /* True if a place is free and no request waits. The caller must then call gyre_admission_take. */
@@ -97,6 +97,6 @@ static inline bool gyre_http_budget_is_over(const struct gyre_http_budget *budge
 #define GYRE_HTTP_WAITING_HOLD_TOO_MUCH "the requests that wait hold too much memory"
 
 /* Queues a request, and counts the `bytes` of its head in *counted and in the budget. `last`: its
- * client is half-closed. Returns NULL, or the reason of a refusal, which counts no bytes. */
+ * client is half-closed. Returns NULL, or a refusal's reason; a refusal counts no bytes. */
 const char *gyre_http_capacity_enter(struct gyre_http_capacity *capacity, struct gyre_admission_waiter *waiter,
                                      uint32_t *counted, size_t bytes, bool last);

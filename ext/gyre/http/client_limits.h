@@ -5,11 +5,11 @@
 #include <ruby.h>
 #include <stdint.h>
 
-/* Waits that each have a time limit. */
+/* The kinds of wait, each with its own time limit. */
 enum gyre_http_client_step { GYRE_CLIENT_SENDS, GYRE_CLIENT_AWAITS_HEAD, GYRE_CLIENT_RECEIVES, GYRE_CLIENT_STEPS };
 
 struct gyre_http_client_limits {
-  float ns[GYRE_CLIENT_STEPS], keep_ns; /* relative error up to 1e-7; negative: no limit */
+  float ns[GYRE_CLIENT_STEPS], keep_ns; /* inexact by up to 1e-7 of the value; negative: no limit */
   uint32_t header_bytes;
   uint16_t header_count;
 };

@@ -11,13 +11,13 @@
 
 #define LINGER_BYTES_LIMIT (1 << 20) /* maximum bytes discarded of a refused client */
 #define HANDSHAKES_A_TURN 16
-#define LOOKED INT64_MIN /* deadline_ns once the deadline has passed: a last read decides */
+#define LOOKED INT64_MIN /* deadline_ns after the deadline, during the last read */
 
 struct gyre_http_protocols gyre_http_protocols;
 
 static ssize_t received(struct gyre_http_connection *connection, ssize_t count) {
   if (count < 0 && count != -EAGAIN) return count;
-  /* Stays readable if the peer's end was reported, because the end causes no second edge. */
+  /* Stays readable if the peer's end was reported, because the end is reported only once. */
   connection->readable = count >= 0 && (connection->hung_up || !gyre_transport_emptied(&connection->transport,
                                                                                        (size_t)count, GYRE_LENT_BYTES));
   if (!connection->readable && !connection->inner)
@@ -50,7 +50,7 @@ void gyre_http_connection_report_again(struct gyre_http_connection *connection) 
   }
 }
 
-/* Discards a refused client's bytes: unread bytes cause a reset that overtakes the response. */
+/* Discards a refused client's bytes: a close with unread bytes would lose the response. */
 static void read_off(struct gyre_http_connection *connection) {
   const char *bytes;
   int receptions = 0;
@@ -301,7 +301,7 @@ static void on_time(struct gyre_timer *timer, void *context) {
     gyre_http_connection_deadline(connection, acceptor->limits.linger_ns);
   } else if (connection->state != GYRE_HTTP_LINGERING && connection->deadline_ns != LOOKED &&
              gyre_transport_input_waits(&connection->transport)) {
-    /* Bytes that wait in the socket are in time: a delayed loop reports them late. */
+    /* Bytes in the socket count as in time: a busy loop may only report them late. */
     connection->deadline_ns = LOOKED;
     (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns);
     on_ready(loop, &connection->watch, GYRE_READABLE);
@@ -330,7 +330,7 @@ struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor
   struct gyre_http_connection *connection = calloc(1, sizeof(*connection));
   if (!connection) return NULL;
   connection->acceptor = acceptor;
-  connection->protocol = gyre_http_protocols.http1; /* until the first bytes tell the protocol */
+  connection->protocol = gyre_http_protocols.http1; /* until the first bytes show the protocol */
   connection->proxy = listener->proxy & 3;
   connection->state = listener->proxy ? GYRE_HTTP_PROXY : listener->tls ? GYRE_HTTP_HANDSHAKE : GYRE_HTTP_FIRST_BYTE;
   connection->https = listener->tls;
@@ -369,7 +369,7 @@ void gyre_http_connection_detach(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_loop *loop = gyre_http_loop(connection);
   gyre_loop_unwatch(loop, &connection->watch);
-  connection->protocol->detached(connection); /* first: abandon calls the watches that are left */
+  connection->protocol->detached(connection); /* first: abandon calls all other watches */
   gyre_loop_abandon(loop, connection->transport.fd);
   gyre_timers_cancel(&loop->timers, &connection->timer);
   gyre_list_remove(&connection->node);

@@ -16,7 +16,7 @@ struct gyre_http_connection;
 
 /* `begin`, `readable`, `late`, `drain` and `room` may free the connection. */
 struct gyre_http_protocol {
-  const char *alpn, *preface; /* ALPN name and a client's first bytes; NULL: the default */
+  const char *alpn, *preface; /* a client's ALPN name and first bytes for this protocol, or NULL */
   /* Allocates (malloc) memory shared by an acceptor's connections. */
   void *(*make_scratch)(const struct gyre_http_limits *limits);
   /* Takes over the connection. `bytes` are in lent memory or in the transport's input. */
@@ -29,14 +29,14 @@ struct gyre_http_protocol {
   void (*drain)(struct gyre_http_connection *connection);
   /* Called once or more when the connection leaves the protocol. Wakes all waiting fibers. */
   void (*detached)(struct gyre_http_connection *connection);
-  /* Frees connection->own, or returns false to do so later. `gone`: loop and exchanges are
-   * freed. */
+  /* Frees connection->own and returns true, or returns false if `own` is still used and is freed
+   * later. `gone`: the loop and the exchanges are already freed. */
   bool (*free)(struct gyre_http_connection *connection, bool gone);
-  /* Inside a stream: called when output has left, or can never leave. */
+  /* Only inside a stream: called when output was sent, or when the stream is closed. */
   void (*room)(struct gyre_http_connection *connection);
 };
 
-/* Inside a stream: `report` calls `readable` in the next turn; `close` ends the stream. */
+/* For a connection inside a stream: `report` calls `readable` in the next turn. */
 struct gyre_http_inner {
   void (*report)(struct gyre_http_connection *connection);
   void (*close)(struct gyre_http_connection *connection, bool reset);
@@ -65,16 +65,16 @@ struct gyre_http_connection {
   struct gyre_http_acceptor *acceptor;
   const struct gyre_http_protocol *protocol;
   void *own;                           /* the protocol's memory, or NULL */
-  struct gyre_http_exchange *exchange; /* exchange while its handler runs, or NULL; not HTTP/2's */
+  struct gyre_http_exchange *exchange; /* exchange whose handler runs, or NULL; not used by h2/ */
   struct gyre_watch watch;
   struct gyre_timer timer;
   int64_t deadline_ns;
   struct gyre_transport transport;
   uint32_t requests;
-  uint32_t lingered; /* LINGERING: received bytes, all discarded */
+  uint32_t lingered; /* LINGERING: number of bytes received and discarded */
   uint32_t untaken;  /* LINGERING: sent bytes that the client had not taken at the last check */
   struct gyre_peer peer;
-  uint8_t unmoved;   /* consecutive checks with the same `untaken` */
+  uint8_t unmoved;   /* number of consecutive checks that found the same `untaken` */
   uint8_t state;     /* enum gyre_http_state */
   uint8_t phase;     /* the protocol's state; 0 at first */
   bool readable : 1; /* there may be bytes to read */
@@ -82,7 +82,7 @@ struct gyre_http_connection {
   bool counted : 1;  /* in acceptor->net.open */
   bool is_idle : 1;  /* counted in acceptor->counts.idle */
   bool keep_alive : 1;
-  bool https : 1;     /* env's scheme */
+  bool https : 1;     /* the scheme in env is https */
   bool inner : 1;     /* inside an HTTP/2 stream (h2/tunnel.c); has no descriptor */
   bool abandoned : 1; /* in a forked child: belongs to the parent */
   unsigned proxy : 2; /* accepted versions of a PROXY header */
@@ -124,7 +124,7 @@ void gyre_http_connection_set_idle(struct gyre_http_connection *connection, bool
 void gyre_http_connection_deadline(struct gyre_http_connection *connection, int64_t timeout_ns);
 /* Sets the deadline as a time of the loop's clock; INT64_MAX: none. */
 void gyre_http_connection_due(struct gyre_http_connection *connection, int64_t due_ns);
-/* For protocols with several time limits. since_ns 0: not running; timeout_ns -1: no limit. */
+/* For protocols with several time limits. timeout_ns -1: no limit; since_ns 0: no time runs. */
 static inline void gyre_http_sooner(int64_t *due_ns, int64_t from_ns, int64_t timeout_ns) {
   if (timeout_ns >= 0 && from_ns + timeout_ns < *due_ns) *due_ns = from_ns + timeout_ns;
 }

@@ -336,8 +336,8 @@ int gyre_http_check_field(VALUE name, VALUE value, VALUE unused) {
   return ST_CONTINUE;
 }
 
-/* Packs a response's fields in a String: their number, the fields, the text. Most callers read at
- * most one field. If the body is encoded, returns the Hash at once. */
+/* Packs a response's fields in a String: their number, the fields, the text. Makes no Hash yet,
+ * because most callers read at most one field. If the body is encoded, returns the Hash at once. */
 VALUE gyre_http_pack_fields(const struct gyre_http_head *head, const char *bytes, size_t length) {
   uint32_t count = head->field_count;
   for (uint32_t i = 0; i < count; i++) {
@@ -354,8 +354,8 @@ VALUE gyre_http_pack_fields(const struct gyre_http_head *head, const char *bytes
   return packed;
 }
 
-/* Returns the Hash of a packed String, or any other object itself. Checks the String, because Ruby
- * code may have made it. */
+/* Returns the Hash of a packed String. Returns any other object unchanged. Checks the String,
+ * because Ruby code may have made it. */
 VALUE gyre_http_unpack_fields(VALUE packed) {
   if (!RB_TYPE_P(packed, T_STRING)) return packed;
   const char *bytes = RSTRING_PTR(packed);
@@ -402,11 +402,11 @@ void gyre_init_http_env(void) {
   }
 }
 
-/* Fills env.places from the template. The first call also looks up Ruby's classes. */
+/* Fills env.places from the template. The first call also looks up classes of Gyre. */
 void gyre_http_env_prepare(struct gyre_http_acceptor *acceptor) {
   struct filling filling = {Qnil, &acceptor->env.places, NULL, 0};
   memset(acceptor->env.places.values, -1, sizeof(acceptor->env.places.values));
-  acceptor->env.places.missing = ((1u << ENV_VALUES) - 1) & ~(1u << ENV_EARLY_HINTS); /* only on request */
+  acceptor->env.places.missing = ((1u << ENV_VALUES) - 1) & ~(1u << ENV_EARLY_HINTS); /* optional */
   rb_hash_foreach(acceptor->env.template, find_place, (VALUE)&filling);
   if (input_class) return;
   input_class = gyre_kept(rb_path2class("Gyre::HTTP::Input"));

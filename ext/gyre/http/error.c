@@ -1,7 +1,7 @@
 /* Makes HTTP's errors (lib/gyre/http/errors.rb) and interrupts fibers with them. */
 #include "http/exchange.h"
 
-static VALUE initialize; /* Exception's own */
+static VALUE initialize; /* Exception#initialize */
 
 VALUE gyre_http_error(const char *name, int status, const char *message) {
   VALUE class = rb_const_get(rb_path2class("Gyre::HTTP"), rb_intern(name));

@@ -11,7 +11,7 @@
 #define SPARE_LIMIT 64
 #endif
 
-static size_t largest; /* size of the versions' largest struct */
+static size_t largest; /* size of the largest version's struct */
 
 void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange) {
   GYRE_MARK(exchange->fiber, exchange->env, exchange->trailers, exchange->departure.promise,
@@ -164,7 +164,8 @@ int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint6
   struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
   const struct gyre_http_limits *limits = &acceptor->limits;
   struct gyre_http_budget *output = &acceptor->capacity.output;
-  if (!exchange->response.waited_ns) exchange->response.taken_before = given; /* more than the kernel holds */
+  /* Bytes before the first wait have filled the kernel's buffer; the client may not have them. */
+  if (!exchange->response.waited_ns) exchange->response.taken_before = given;
   if (exchange->response.whole && gyre_http_exchange_holds_place(exchange)) {
     gyre_http_budget_hold(output, &exchange->response.output_counted, held);
     if (!gyre_http_budget_is_over(output)) gyre_http_exchange_leave_place(exchange);
@@ -179,7 +180,7 @@ int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint6
 
 void gyre_http_exchange_end_wait(struct gyre_http_exchange *exchange, int64_t from_ns) {
   int64_t waited_ns = gyre_loop_now(&exchange->connection->acceptor->scheduler->loop) - from_ns;
-  exchange->response.waited_ns += waited_ns > 0 ? waited_ns : 1; /* not 0: there was a wait */
+  exchange->response.waited_ns += waited_ns > 0 ? waited_ns : 1; /* 0 would mean: no wait yet */
 }
 
 void gyre_http_exchange_free(struct gyre_http_exchange *exchange) {

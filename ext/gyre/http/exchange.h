@@ -17,7 +17,7 @@ struct gyre_http_request {
   const struct gyre_http_head *head; /* NULL if unknown; may be incomplete if refused */
   const char *bytes;
   void *stream;        /* HTTP/2's */
-  uint32_t held;       /* the head's bytes in the transport's input; 0: elsewhere or incomplete */
+  uint32_t held;       /* length of a whole head in the transport's input; otherwise 0 */
   size_t length, came; /* length of the head; number of bytes after the head */
   uint16_t status;     /* of a refusal; 0: the head is valid */
   const char *reason;  /* of a refusal: constant text */
@@ -36,7 +36,7 @@ struct gyre_http_exchange_operations {
   void (*begin)(struct gyre_http_exchange *exchange, const struct gyre_http_request *request);
   /* Frees the exchange after its handler has returned. */
   void (*done)(struct gyre_http_connection *connection, struct gyre_http_exchange *exchange);
-  /* Refuses the request if there is no memory for an exchange. */
+  /* Called if there is no memory for an exchange: refuses the request. */
   void (*drop)(struct gyre_http_connection *connection, const struct gyre_http_request *request);
   bool (*is_reset)(const struct gyre_http_exchange *exchange); /* by the client */
   bool (*is_over)(const struct gyre_http_exchange *exchange);  /* NULL: ends with its connection */
@@ -105,8 +105,8 @@ struct gyre_http_exchange {
     bool seen, told;
   } departure; /* of the client */
   struct {
-    int64_t received, ahead; /* bytes read or discarded; bytes already there at the start */
-    int64_t waited_ns;       /* time spent waiting for the body; 0 again before a discard */
+    int64_t received, ahead; /* bytes read or discarded; bytes that came before `begin` */
+    int64_t waited_ns;       /* time spent waiting for the body; a discard begins again at 0 */
     bool over, reading_off;  /* `reading_off`: discards the rest that the app has not read */
   } body;                    /* the request's */
   struct {
@@ -121,14 +121,14 @@ struct gyre_http_exchange {
 };
 
 /* exchange.c */
-/* Raises NoMemoryError. */
+/* Makes an exchange. Raises NoMemoryError if memory is short. */
 struct gyre_http_exchange *gyre_http_exchange_new(struct gyre_http_connection *connection,
                                                   const struct gyre_http_exchange_operations *operations);
 /* Frees the exchange and empties its handle. */
 void gyre_http_exchange_free(struct gyre_http_exchange *exchange);
 /* Counts the response once, sent or not. */
 void gyre_http_exchange_measure(struct gyre_http_exchange *exchange);
-/* Makes exchanges large enough for this version. */
+/* Called for each version: makes later exchanges large enough for its struct. */
 void gyre_http_exchange_reserve(const struct gyre_http_exchange_operations *operations);
 /* Gives back the request's place and ends the request's time limit. */
 void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange);
@@ -194,7 +194,7 @@ void gyre_http_check_request(VALUE method, VALUE target);
 /* For the client, with rb_hash_foreach: raises ArgumentError for an invalid field. `value` is a
  * String or an Array of Strings. */
 int gyre_http_check_field(VALUE name, VALUE value, VALUE unused);
-/* Pack a response's fields in a String, and make their Hash later. `bytes` has `length` bytes. */
+/* `pack` puts a response's fields and text into a String, from which `unpack` makes a Hash. */
 VALUE gyre_http_pack_fields(const struct gyre_http_head *head, const char *bytes, size_t length);
 VALUE gyre_http_unpack_fields(VALUE packed);
 VALUE gyre_http_remote_address(struct gyre_http_connection *connection);
@@ -226,7 +226,7 @@ int gyre_http_handler_failed(struct gyre_http_acceptor *acceptor, int state, boo
 
 /* error.c */
 VALUE gyre_http_error(const char *name, int status, const char *message);
-/* Interrupts a fiber. Callbacks of the loop may call it, because it runs no code of the program,
- * which could wait. Returns NULL if memory is short. */
+/* Interrupts a fiber. Callbacks of the loop, which must not wait, may call it: it runs no code of
+ * the program. Returns NULL if memory is short. */
 struct gyre_interrupt *gyre_http_cancel(struct gyre_scheduler *scheduler, VALUE fiber, const char *class,
                                         const char *message);

@@ -1,6 +1,6 @@
 /* Gyre::HTTP::OpenFile: opens a regular file below a folder. Files::Root checks the name, which a
  * client has sent. The kernel resolves the name in one step, so that no folder can become a
- * symbolic link meanwhile. Uses a disk only if `wait` is set, without the GVL (Gyre::Offload).
+ * symbolic link meanwhile. Waits for a disk only if `wait` is set (in Gyre::Offload, without GVL).
  *
  * If there is no openat2(2) (before Linux 5.6, or filtered), opens one folder after the other and
  * follows no symbolic link, unless `follow` is set. */
@@ -85,7 +85,7 @@ static long call_openat2(int folder, const char *path, uint64_t flags, uint64_t 
   return syscall(SYS_openat2, folder, path, &how, sizeof(how));
 }
 
-/* True if openat2 itself fails with EPERM, as in containers. Some files also cause EPERM. */
+/* True if openat2 itself fails with EPERM, as in containers. Otherwise the EPERM is the file's. */
 static bool openat2_is_refused(void) {
   long fd = call_openat2(AT_FDCWD, ".", O_PATH | O_CLOEXEC, 0);
   if (fd >= 0) close((int)fd);
@@ -194,7 +194,7 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
     rb_nogvl(open_without_gvl, &opening, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
     close(opening.folder);
     if (opening.result != -EINTR) break;
-    rb_thread_check_ints(); /* raises an interrupt; retries after a wake-up */
+    rb_thread_check_ints(); /* raises if interrupted; otherwise, tries again */
   }
   RB_GC_GUARD(folder);
   RB_GC_GUARD(path);

@@ -73,8 +73,8 @@ int gyre_http_handler_start(struct gyre_http_connection *connection, const struc
   return gyre_http_handler_failed(acceptor, state, begun);
 }
 
-/* Ends only this request if memory or fibers run out. Passes on exceptions that the handler raised,
- * SystemExit and signals; the connection may then be freed. */
+/* Ends only this request if memory or fibers run out. Passes on SystemExit, signals, and exceptions
+ * that the handler raised; the connection may then be freed. */
 int gyre_http_handler_failed(struct gyre_http_acceptor *acceptor, int state, bool begun) {
   VALUE error = rb_errinfo();
   if (begun || !rb_obj_is_kind_of(error, rb_eException) || rb_obj_is_kind_of(error, rb_eSystemExit) ||
@@ -96,7 +96,8 @@ static VALUE ask(VALUE argument) {
   return rb_funcall(asking->exempt, rb_intern("call"), 1, rb_str_new(asking->path, asking->length));
 }
 
-/* Must not wait: runs on the loop's fiber. An error is reported, and the request needs a place. */
+/* Calls `exempt` on the loop's fiber, where it must not wait. If it raises, its error is reported,
+ * and the request needs a place. */
 bool gyre_http_is_exempt(struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request) {
   if (!RTEST(acceptor->exempt)) return false;
   const struct gyre_http_slice path = request->head->path;

@@ -37,7 +37,7 @@ enum gyre_http_field_flag {
 struct gyre_http_head_limits {
   uint32_t request_line_bytes; /* with CRLF; beyond: 414 */
   uint32_t header_bytes;       /* bytes of header lines with the blank line; beyond: 431 */
-  uint16_t header_count;       /* also limited by reset's capacity; beyond: 431 */
+  uint16_t header_count;       /* also limited by head->field_capacity; more fields: 431 */
 };
 
 #define GYRE_HTTP_METHOD_BYTES_LIMIT 64               /* beyond: 501 */
@@ -81,7 +81,7 @@ enum gyre_http_flag {
   GYRE_HTTP_HEAD_UPGRADE = 1 << 4          /* HTTP/1.1 with Upgrade, also named in Connection */
 };
 
-/* State and results of a parse. A reset function sets it up. */
+/* State and results of a parse. Set up by a reset function (gyre_http1_head_reset). */
 struct gyre_http_head {
   /* results */
   struct gyre_http_slice method;

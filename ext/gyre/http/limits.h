@@ -10,7 +10,7 @@
 struct gyre_http2_limits {
   struct gyre_http_head_limits head;
   uint32_t trailer_bytes;
-  uint32_t streams;                          /* at once */
+  uint32_t streams;                          /* maximum open at once */
   uint32_t resets;                           /* allowed at once; a tenth is regained each second */
   uint32_t control_frames;                   /* control frames allowed at once and per second */
   uint32_t stream_window, connection_window; /* unread bytes of request bodies */
@@ -26,7 +26,7 @@ struct gyre_http_limits {
   int64_t handshake_ns, first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns;
   int64_t body_ns, body_grace_ns, unread_body_ns, request_ns;
   uint32_t requests, connections; /* of a connection; of an acceptor */
-  uint32_t body_ahead;            /* body bytes that must come before a place */
+  uint32_t body_ahead;            /* body bytes that must have come before a request gets a place */
 };
 
 /* Returns the time limit for a body's next bytes; -1: no limit. `placed`: the request has one of a

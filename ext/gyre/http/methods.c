@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <ruby/io.h>
 
-/* Raises after the request's end. */
+/* Returns the exchange. Raises if the request is over. */
 static struct gyre_http_exchange *current(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange) rb_raise(rb_eIOError, "this request is over");
@@ -50,7 +50,7 @@ static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const c
 NORETURN(static void refuse_second_reader(void));
 static void refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
 
-/* Raises if this fiber is no longer the reader: its stack has the position in the body. */
+/* Raises if this fiber is no longer the reader, because another fiber may then have read. */
 bool gyre_http_wait_for_input(VALUE self, const char **reason) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
@@ -227,7 +227,7 @@ static VALUE exchange_write_body(VALUE self, VALUE string) {
   if (is_outside(self)) return hand_over(self, "write_body", 1, &string);
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   Check_Type(string, T_STRING);
-  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a fast client causes no wait */
+  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* other fibers get their turn */
   exchange = gyre_http_response_writable(self);
   VALUE length = SIZET2NUM((size_t)RSTRING_LEN(string));
   if (RSTRING_LEN(string) == 0 || exchange->response.framing == GYRE_HTTP_NO_BODY) return length;
@@ -329,7 +329,7 @@ static VALUE exchange_trailers(VALUE self) {
 }
 
 /* Returns a Gyre::Promise, or nil after the request's end. The promise's value is true if the
- * client has left, and false if the request has ended before. */
+ * client has left, and false if the request has ended first. */
 static VALUE exchange_client_gone(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange) return Qnil;

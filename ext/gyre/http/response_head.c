@@ -18,7 +18,7 @@ static void add_value(struct gyre_http_response_head *fields, const char *name, 
   gyre_http_buffer_field(fields->output, name, name_length, text, length);
 }
 
-/* True if the field contains "close". */
+/* True if the value of a Connection field contains "close". */
 static bool names_close(VALUE value) {
   if (RB_TYPE_P(value, T_ARRAY)) {
     for (long i = 0; i < RARRAY_LEN(value); i++) {

@@ -8,7 +8,7 @@ struct gyre_http_response_head {
   struct gyre_http_buffer *output;
   VALUE announced;  /* the app's content-length, or nil */
   VALUE wrong;      /* an invalid name or value, or nil */
-  bool strict;      /* write_response: stops at fields that only Response handles */
+  bool strict;      /* in write_response: stops at fields that only Response handles */
   bool own_framing; /* keeps the app's content-length, transfer-encoding and connection */
   bool has_date, declined, closing, unknown_kind;
   int status; /* 0: trailers */

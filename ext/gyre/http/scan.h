@@ -33,8 +33,8 @@ static inline bool is(char byte, unsigned wanted) { return (classes[(uint8_t)byt
 
 static inline bool is_blank(char byte) { return byte == ' ' || byte == '\t'; }
 
-/* Compares text, in any case, with a word of lower-case letters and "-". The text must consist of
- * tchars, because 0x0d | 0x20 is "-". */
+/* Compares text with a word of lower-case letters and "-"; ignores the text's case. The text must
+ * consist of tchars: a CR would be equal to "-" (0x0d | 0x20). */
 static inline bool same_word(const char *text, size_t length, const char *word, size_t word_length) {
   if (length != word_length) return false;
   for (size_t i = 0; i < length; i++) {

@@ -12,16 +12,16 @@
 extern const int64_t gyre_http_duration_bounds_ns[GYRE_HTTP_DURATIONS];
 
 struct gyre_http_histogram {
-  uint64_t counts[GYRE_HTTP_DURATIONS + 1]; /* by bound, not cumulative; the last: all longer */
+  uint64_t counts[GYRE_HTTP_DURATIONS + 1]; /* not cumulative; the last: above all bounds */
   int64_t sum_ns;
 };
 
 void gyre_http_histogram_add(struct gyre_http_histogram *histogram, int64_t duration_ns);
 
 struct gyre_http_statistics {
-  uint64_t responses[GYRE_HTTP_STATUS_CLASSES]; /* by the status' first digit; 0: the client left */
+  uint64_t responses[GYRE_HTTP_STATUS_CLASSES]; /* index: first digit of the status; 0: no head */
   struct gyre_http_histogram durations;
-  uint64_t received_bytes, sent_bytes;                        /* without TLS's own */
+  uint64_t received_bytes, sent_bytes;                        /* without the bytes that TLS adds */
   uint64_t upgrades, messages_received, messages_sent;        /* WebSockets' */
   uint64_t slow_sockets;                                      /* WebSockets with slow peers */
   uint64_t handshakes, handshakes_resumed, handshakes_failed; /* TLS handshakes: made, resumed, failed */

@@ -12,7 +12,7 @@
 #include <ruby.h>
 #include <ws2tcpip.h>
 
-#define MSG_DONTWAIT 0 /* only for nonblocking sockets */
+#define MSG_DONTWAIT 0 /* all sockets used with it are nonblocking */
 #define MSG_NOSIGNAL 0
 #ifndef MSG_TRUNC
 #define MSG_TRUNC 0x100

@@ -1,4 +1,4 @@
-/* Decodes chunked bodies (h1/chunked.h). Its states, a byte each except DATA:
+/* Decodes chunked bodies (h1/chunked.h). Each state except DATA reads single bytes:
  *
  *   SIZE ──(BLANK) ";"──► EXTENSION, dropped unless it has a control byte (RFC 9112, section 7.1.1)
  *     └── CR ─► SIZE_LF ◄─ CR ─┘

@@ -1,5 +1,5 @@
-/* Strict decoder of chunked bodies (RFC 9112, section 7.1): bytes in, slices of data out. Copies,
- * allocates and keeps nothing. Stops at the trailer section, which gyre_http1_trailers_parse parses
+/* Strict decoder of chunked bodies (RFC 9112, section 7.1): bytes in, slices of data out. Copies
+ * and allocates nothing. Stops at the trailer section, which gyre_http1_trailers_parse parses
  * (h1/parser.h). Twin: test/oracle/http/chunked.rb.
  *
  *   SIZE ─► (EXTENSION ─►) LINE_FEED ─► DATA ─► DATA_CR ─► DATA_LF ─► SIZE …
@@ -31,8 +31,8 @@ enum gyre_http1_chunked_result {
 
 void gyre_http1_chunked_reset(struct gyre_http1_chunked *chunked);
 
-/* Decodes up to data, the trailers, an error or the end of `bytes`, which may be empty. *consumed
- * includes the data. After TRAILERS, returns TRAILERS again and consumes nothing. Returns an enum
- * gyre_http1_chunked_result. */
+/* Decodes until it finds data, the trailer section or an error, or until `bytes` ends. `length` may
+ * be 0. *consumed includes the data. After TRAILERS, returns TRAILERS again and consumes nothing.
+ * Returns an enum gyre_http1_chunked_result. */
 int gyre_http1_chunked_step(struct gyre_http1_chunked *chunked, const char *bytes, size_t length, size_t *consumed,
                             const char **data, size_t *data_length);

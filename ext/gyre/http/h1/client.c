@@ -30,7 +30,7 @@ struct client {
   };
   int64_t until_ns; /* end of the request or of the idle time; negative: none */
   struct gyre_http_client_limits limits;
-  uint32_t piece_bytes; /* size of the body's next read; doubles while the peer fills it */
+  uint32_t piece_bytes; /* size of the body's next read; doubled after a read that was full */
   uint16_t status : 10;
   uint16_t body : 2; /* enum gyre_http1_reply_body */
   uint8_t method;
@@ -139,7 +139,7 @@ struct text {
   size_t length, capacity;
   VALUE memory;
   bool has_length, has_coding;
-  bool streams; /* pieces follow; the headers may have the body's length */
+  bool streams; /* the body follows in pieces; only then is the app's content-length used */
 };
 
 static void append(struct text *text, const char *bytes, size_t length) {
@@ -275,7 +275,7 @@ static VALUE client_receive_head(VALUE self) {
   const struct gyre_http_head_limits limits = {LINE_BYTES_LIMIT, client->limits.header_bytes,
                                                client->limits.header_count};
   char *lent = NULL;
-  size_t received = 0; /* into lent memory */
+  size_t received = 0; /* bytes in lent memory */
   client->head_until_ns = gyre_socket_now() + (int64_t)client->limits.ns[GYRE_CLIENT_AWAITS_HEAD];
   gyre_http1_head_reset(&head, fields, FIELDS_LIMIT);
   for (;;) {
@@ -387,14 +387,14 @@ static VALUE client_read(VALUE self) {
   return client->body == GYRE_REPLY_CHUNKED ? read_chunked(self, client) : read_plain(self, client);
 }
 
-/* True if the connection may be kept. Does not ask the socket. */
+/* True if the connection may be kept. Makes no system call. */
 static bool is_kept(const struct client *client, const struct gyre_transport *transport) {
   return client->over && client->keep_alive && transport->fd >= 0 && transport->read.state == GYRE_SIDE_OPEN &&
          !gyre_transport_available(transport);
 }
 
-/* True if another request may begin: neither a byte nor an end has come. Asks the socket, unless
- * `lately` is true and the loop has looked within the last millisecond. */
+/* True if another request may begin: neither a byte nor an end has come. Reads from the socket,
+ * unless `lately` is true and the loop has looked within the last millisecond. */
 static VALUE client_is_ready(VALUE self, VALUE lately) {
   struct client *client = get(self);
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);

@@ -13,8 +13,8 @@
 
 /* connection->phase, and connection->own's type. */
 enum phase {
-  IDLE,  /* without memory, as before the first byte */
-  HEAD,  /* struct partial; during SERVING: of a pipelined request */
+  IDLE,  /* NULL, as before the first byte */
+  HEAD,  /* struct partial, which a pipelined request may have during SERVING */
   BODY,  /* struct awaiting */
   PLACE, /* struct waiting */
 };
@@ -136,7 +136,7 @@ bool gyre_http1_parse(struct gyre_http_connection *connection, struct gyre_http_
   return parse(connection, request, partial, bytes, available);
 }
 
-/* Parses a waiting request's head again. Returns false if the connection is closed. */
+/* Parses a waiting request's head again. Returns false if it had to close the connection. */
 static bool parse_again(struct gyre_http_connection *connection, struct gyre_http_request *request) {
   release(connection);
   if (gyre_http1_parse(connection, request)) return true;
@@ -144,7 +144,7 @@ static bool parse_again(struct gyre_http_connection *connection, struct gyre_htt
   return false;
 }
 
-/* Counts an incomplete head's memory. Returns false if all heads exceed the budget. */
+/* Counts an incomplete head's memory. Returns false if all heads together exceed the budget. */
 static bool head_fits(struct gyre_http_connection *connection) {
   struct gyre_http_budget *heads = &connection->acceptor->capacity.heads;
   struct partial *partial = connection->own;
@@ -207,7 +207,7 @@ static bool is_there(struct ahead *ahead, const char *bytes, size_t length) {
                                          &data, &data_length);
     ahead->scanned += consumed;
     if (result == GYRE_HTTP1_CHUNKED_MORE) return false;
-    if (result < 0) return true; /* the app will meet the error */
+    if (result < 0) return true; /* the app gets the error when it reads */
     ahead->data_over = result == GYRE_HTTP1_CHUNKED_TRAILERS;
   }
   return trailers_are_there(ahead, bytes + ahead->scanned, length - ahead->scanned);
@@ -255,7 +255,7 @@ static void on_verdict(struct gyre_admission_waiter *waiter, bool placed) {
   decided(waiting->connection);
 }
 
-/* Sends a 100 if the client expects it. A 100 fits into any socket. */
+/* Sends a 100 if the client expects it. A 100 fits into any socket's buffer. */
 static bool send_continue(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
   static char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
   if (!(request->head->flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE) || request->came > 0) return true;
@@ -272,7 +272,7 @@ static void body_deadline(struct gyre_http_connection *connection) {
       connection, gyre_http_body_limit_ns(&connection->acceptor->limits, (int64_t)received, waited_ns, false, &reason));
 }
 
-/* Counts the body's memory; false if all bodies exceed the budget. */
+/* Counts the body's memory. Returns false if all bodies together exceed the budget. */
 static bool body_fits(struct gyre_http_connection *connection, struct awaiting *body) {
   struct gyre_http_budget *input = &connection->acceptor->capacity.input;
   gyre_http_budget_hold(input, &body->counted, sizeof(*body) + connection->transport.input->capacity);
@@ -498,7 +498,7 @@ void gyre_http1_go_on(struct gyre_http_connection *connection) {
     (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
   if (connection->phase == PLACE && connection->protocol == gyre_http_protocols.http1) {
     decided(connection);
-  } else if (connection->readable || connection->protocol != gyre_http_protocols.http1) { /* of its upgrade */
+  } else if (connection->readable || connection->protocol != gyre_http_protocols.http1) {
     connection->watch.ready(loop, &connection->watch, GYRE_READABLE);
   }
 }

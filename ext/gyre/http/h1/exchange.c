@@ -15,8 +15,8 @@
 
 #define COPY_BYTES_LIMIT 16384 /* longest body copied after its head */
 #define VECTORS 64
-#define READ_BYTES 65536      /* maximum bytes of a discarded body per read */
-#define PIECE_BYTES (1 << 20) /* bytes sent at once, about 0.3 ms; then other fibers run */
+#define READ_BYTES 65536      /* maximum bytes per read of a body that is discarded */
+#define PIECE_BYTES (1 << 20) /* maximum bytes sent before other fibers run; about 0.3 ms */
 
 static VALUE exchange_class, line_end;
 
@@ -86,7 +86,7 @@ static struct gyre_http_exchange *let_others_run(VALUE self) {
   return gyre_http_response_writable(self);
 }
 
-/* Sends what the transport takes of `vectors`. Returns bytes, or 0 if the transport is full. */
+/* Sends what the transport takes of `vectors`. Returns its size, or 0 if the transport is full. */
 static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec *vectors, int count) {
   ssize_t sent = gyre_transport_sendv(&exchange->connection->transport, vectors, count);
   if (sent < 0 && sent != -EAGAIN) write_failed(exchange, (int)-sent);
@@ -128,7 +128,7 @@ static void send_strings(VALUE self, const VALUE *strings, long count, size_t se
   }
 }
 
-/* Sends bytes that the transport has encrypted. */
+/* Sends bytes that the transport has encrypted but not yet sent. */
 static void flush(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   while (gyre_transport_unsent(&exchange->connection->transport) > 0) {
@@ -139,7 +139,7 @@ static void flush(VALUE self) {
   }
 }
 
-/* Sends the lent buffer and the strings, usually in one system call. */
+/* Sends the acceptor's output buffer and then the strings, usually in one system call. */
 static void send_output(VALUE self, const VALUE *strings, long count) {
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   const struct gyre_http_buffer *output = &exchange->connection->acceptor->output;
@@ -348,7 +348,7 @@ static size_t more_input(VALUE self, const char **lent) {
     struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
     if (!exchange) gyre_http_request_cut(self);
     struct gyre_http_connection *connection = exchange->connection;
-    if (connection->readable || late) { /* waiting bytes count as in time, reported or not */
+    if (connection->readable || late) { /* bytes in the socket count as in time */
       ssize_t count = lent ? gyre_http_connection_receive(connection, lent) : gyre_http_connection_fill(connection);
       if (count > 0) return (size_t)count;
       if (count != -EAGAIN) gyre_http_request_cut(self);
@@ -449,7 +449,7 @@ static struct gyre_http_exchange *reading(VALUE self) {
 static VALUE read_body(VALUE self, size_t most) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   if (!exchange) gyre_http_request_cut(self);
-  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a fast client causes no wait */
+  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* other fibers get their turn */
   if (!(exchange = reading(self))) return Qnil;
   if (exchange->expects_continue && !exchange->response.head_sent) {
     gyre_http_response_interim(exchange, 100, Qnil);
@@ -475,7 +475,7 @@ static VALUE drain_body(VALUE self) {
   }
 }
 
-/* Ends the connection, as the body cannot be discarded. */
+/* Lets the connection end, because the body cannot be discarded. */
 static VALUE drain_failed(VALUE self, VALUE error) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   if (exchange) exchange->connection->keep_alive = false;
@@ -488,10 +488,11 @@ static VALUE begin_next(struct gyre_http_connection *connection) {
     struct gyre_http_request request;
     if (gyre_transport_available(&connection->transport) > 0 && gyre_http1_parse(connection, &request)) {
       if (!gyre_http1_admit(connection, &request) && gyre_http1_wait(connection, &request)) return Qnil;
-      /* The former exchange holds the place while the next exchange is made, which may raise. */
+      /* `before` holds the new place while the next exchange is made, because that may raise. */
       struct gyre_http_exchange *before = connection->exchange;
       before->placed = request.placed;
-      /* Settled after the next env is made: other fibers may then overwrite the parsed head. */
+      /* Settled after the next env is made: a fiber that then runs may overwrite the parsed
+       * head. */
       struct gyre_http_promise promise = gyre_http_exchange_take_promise(before);
       struct gyre_http_exchange *exchange = gyre_http_exchange_new(connection, &gyre_http1_exchange_operations);
       exchange->fiber = before->fiber;
@@ -516,7 +517,7 @@ static VALUE begin_next(struct gyre_http_connection *connection) {
 
 static VALUE next_request(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
-  gyre_http_exchange_leave_place(exchange); /* the client may be slow with the discarded rest */
+  gyre_http_exchange_leave_place(exchange); /* the client may send the discarded rest slowly */
   if (!exchange->body.over && exchange->connection->keep_alive) {
     gyre_http1_of(exchange)->unread_from = exchange->body.received;
     exchange->body.waited_ns = 0;
@@ -541,12 +542,12 @@ static VALUE next_request(VALUE self) {
     return Qnil;
   }
 
-  gyre_yield_if_due(connection->acceptor->scheduler); /* many requests may be pipelined */
+  gyre_yield_if_due(connection->acceptor->scheduler); /* other fibers get their turn */
   exchange = gyre_http_exchange_open(self);
   return exchange ? begin_next(exchange->connection) : Qnil;
 }
 
-/* Returns a socket for the app, whose reads begin with the bytes that have already come. */
+/* Returns a socket for the app. Its reads begin with the bytes that have already come. */
 static VALUE plain_socket(const struct gyre_transport *transport) {
   if (gyre_transport_available(transport) == 0)
     return rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(transport->fd));

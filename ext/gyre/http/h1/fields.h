@@ -24,7 +24,7 @@ enum gyre_http1_phase {
   PHASE_REFUSED
 };
 
-/* Maximum bytes of a section, even if its limit is higher: all offsets fit into 32 bits. */
+/* Maximum bytes of a section, even if its limit is higher, so that all offsets fit into 32 bits. */
 #define GYRE_HTTP1_SECTION_BYTES_MAX (UINT32_C(1) << 29)
 
 /* Interprets a field. Returns 0 to keep the field, 1 to drop it, -1 after gyre_http1_refuse. */
@@ -38,11 +38,11 @@ int gyre_http1_fields_parse(struct gyre_http_head *head, const char *bytes, size
                             const struct gyre_http_head_limits *limits, gyre_http1_field_meaning *meaning,
                             bool every_field);
 
-/* At the input's end, saves the position and returns 0. At the limit, refuses and returns -1. */
+/* Stops at `p`: saves the position and returns 0, or, if `limited`, refuses and returns -1. */
 int gyre_http1_stop_at(struct gyre_http_head *head, const char *bytes, const char *p, bool limited,
                        enum gyre_http1_phase phase);
 
-/* Returns -1. */
+/* Refuses the head and returns -1. */
 int gyre_http1_refuse(struct gyre_http_head *head, uint16_t status, const char *reason);
 
 /* head->seen */
@@ -54,7 +54,7 @@ int gyre_http1_refuse(struct gyre_http_head *head, uint16_t status, const char *
 #define SEEN_UPGRADE 32
 #define SEEN_EXPECT 64
 
-/* parser.c: fields of requests and responses. Return 0, or -1 for a refusal. */
+/* parser.c: read fields of requests and responses. Return 0, or -1 for a refusal. */
 int gyre_http1_read_content_length(struct gyre_http_head *head, const char *value, size_t length);
 int gyre_http1_read_transfer_encoding(struct gyre_http_head *head, const char *value, size_t length);
 void gyre_http1_read_connection(struct gyre_http_head *head, const char *value, size_t length);

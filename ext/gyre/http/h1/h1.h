@@ -9,7 +9,7 @@ struct gyre_http1_exchange {
   struct gyre_http_exchange shared;
   struct gyre_http1_chunked chunks;
   int64_t body_remaining; /* -1: chunked */
-  int64_t unread_from;    /* body bytes read before the rest is discarded */
+  int64_t unread_from;    /* number of body bytes read before the discard of the rest */
   uint64_t given;         /* bytes passed to the client's socket */
   bool chunked;
 };
@@ -30,5 +30,5 @@ bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_
  * input. Returns false if the request is refused (request->status). */
 bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_request *request);
 void gyre_http1_idle(struct gyre_http_connection *connection);
-/* Continues the connection without a fiber. */
+/* Continues the connection, or its upgraded protocol, after the handler's fiber. */
 void gyre_http1_go_on(struct gyre_http_connection *connection);

@@ -45,7 +45,7 @@ static const char *parse_version(struct gyre_http_head *head, const char *bytes,
   return p;
 }
 
-/* Returns the length of a leading "http://" or "https://" in any case, or 0. */
+/* Returns the length of a leading "http://" or "https://" (upper or lower case), or 0. */
 static uint32_t scheme_length(const char *text, uint32_t length) {
   uint32_t n = 4;
   if (length < 7 || !SAME_WORD(text, 4, "http")) return 0;
@@ -259,7 +259,7 @@ static int read_expect(struct gyre_http_head *head, const char *value, size_t le
   return 0;
 }
 
-/* Keeps the authority of an absolute target. Host must still be valid (RFC 9112, section 3.2). */
+/* An absolute target has precedence, but Host must still be valid (RFC 9112, section 3.2). */
 static int read_host(struct gyre_http_head *head, const char *bytes, const struct gyre_http_field *field) {
   struct gyre_http_authority authority;
   if (head->seen & SEEN_HOST) return gyre_http1_refuse(head, 400, "more than one Host");

@@ -1,5 +1,5 @@
 /* An HTTP/2 client's connection (client.h): moves frames, wakes fibers, detects a dead server, ends
- * the connection. Never waits on a loop; makes no request. */
+ * the connection. Never waits if there is a loop; makes no request. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -13,7 +13,7 @@
 
 #define SENDS_AT_ONCE 8
 #define RECEPTIONS 4                       /* maximum before other connections get their turn */
-#define SILENCE_NS INT64_C(15000000000)    /* with open requests: PING; after twice this: failure */
+#define SILENCE_NS INT64_C(15000000000)    /* a PING after this silence, a failure after twice */
 #define IDLE_NS INT64_C(60000000000)       /* time without requests before leaving the loop */
 #define STREAM_WINDOW_BYTES (2 << 20)      /* maximum unread bytes of a response */
 #define CONNECTION_WINDOW_BYTES (16 << 20) /* maximum unread bytes beyond INPUT_BYTES */
@@ -189,7 +189,7 @@ static bool receive_some(struct gyre_http2_client *client) {
     (void)gyre_http2_session_receive(&client->session, bytes, (size_t)count, client->received_ns);
   }
   if (count <= 0 || client->session.failed) return false;
-  /* An end that was reported causes no second edge. */
+  /* Reads on after the server's end was reported, because the end is reported only once. */
   if (client->hung_up || !gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) return true;
   watch_for(client, &client->watch, GYRE_READABLE);
   return false;
@@ -305,7 +305,7 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
 static VALUE client_capacity(VALUE self) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
   if (!gyre_http2_client_is_open(client)) return INT2FIX(0);
-  if (client->session.open_count > client->calls) send_all(client); /* resets of released streams */
+  if (client->session.open_count > client->calls) send_all(client); /* sends resets */
   if (!client->linked) receive(client);
   if (!gyre_http2_client_is_open(client)) return INT2FIX(0);
   uint32_t limit = client->scheduler ? gyre_http2_session_streams_limit(&client->session) : 1;

@@ -27,17 +27,17 @@ struct gyre_http2_client {
   struct gyre_http2_limits limits;
   struct gyre_http_capacity capacity;
   struct gyre_http_client_limits own; /* time limits of waits */
-  int64_t received_ns;                /* when bytes came, or a request began after an idle time */
+  int64_t received_ns;                /* when bytes last came, or a request ended an idle time */
   uint8_t state;                      /* enum gyre_http2_client_state */
   int error;                          /* -errno */
   uint32_t calls;                     /* calls that have a stream */
   bool used;                          /* has carried a request */
   bool linked;                        /* in the loop's lists, and marked by the scheduler */
   bool hung_up;                       /* the loop has reported the server's end */
-  struct gyre_client entry;           /* the scheduler's */
+  struct gyre_client entry;           /* in scheduler->clients */
   struct gyre_watch watch, room;
   struct gyre_timer timer;
-  struct gyre_deferred sending; /* at the turn's end */
+  struct gyre_deferred sending; /* sends at the turn's end */
 };
 
 /* One request: a Ruby object that owns a stream. */
@@ -55,7 +55,7 @@ struct gyre_http2_call {
 struct gyre_http2_client *gyre_http2_client_get(VALUE connection);
 /* Links an open connection to its loop before a request. */
 void gyre_http2_client_begin(struct gyre_http2_client *client);
-/* Sends at the turn's end. */
+/* Lets queued bytes be sent at the turn's end. */
 void gyre_http2_client_send(struct gyre_http2_client *client);
 /* Sends and receives; waits up to `limit_ns` for bytes or room (-1: no limit). May raise. */
 void gyre_http2_client_drive(struct gyre_http2_client *client, int64_t limit_ns);

@@ -128,7 +128,7 @@ static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre
 struct request {
   struct gyre_http2_lines lines;
   VALUE authority;
-  bool streams; /* pieces follow; the headers may have the body's length */
+  bool streams; /* the body follows in pieces; only then is the app's content-length used */
   bool failed;  /* no memory */
 };
 
@@ -192,7 +192,8 @@ static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE heade
   VALUE object = call_new(self);
   struct gyre_http2_call *call = call_get(object);
   call->until_ns = NIL_P(until) ? -1 : (int64_t)(NUM2DBL(until) * 1e9);
-  Check_Type(headers, T_HASH); /* last, because conversions may run Ruby code */
+  /* Checks headers last: the conversions above may run Ruby code, which could change them. */
+  Check_Type(headers, T_HASH);
   rb_hash_foreach(headers, gyre_http_check_field, Qnil);
   request.authority = rb_hash_lookup2(headers, host, Qnil);
   if (!RB_TYPE_P(request.authority, T_STRING)) rb_raise(rb_eArgError, "header host: missing");
@@ -211,8 +212,8 @@ static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE heade
   return object;
 }
 
-/* Moves received bytes of the response to call->early: a server that waits for room to respond then
- * takes more of the request. Returns false if there are no such bytes. */
+/* Moves received bytes of the response to call->early: a server that cannot send more of its
+ * response would not take more of the request. Returns false if there are no such bytes. */
 static bool keep_response(struct gyre_http2_call *call) {
   struct gyre_http2_stream *stream = call->stream;
   size_t held = gyre_bytes_held(stream->in.bytes);
@@ -378,7 +379,7 @@ static VALUE call_is_over(VALUE self) {
   return call->stream || !NIL_P(call->early) ? Qfalse : Qtrue;
 }
 
-/* Raises why no more requests begin. */
+/* Raises an error that tells why no more requests can begin. */
 static VALUE connection_refuse(VALUE self) { ended(gyre_http2_client_get(self)); }
 
 void gyre_init_http2_client_call(void) {

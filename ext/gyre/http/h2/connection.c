@@ -151,7 +151,7 @@ static void schedule(struct gyre_http_connection *connection) {
   if (http2->warned_ns) gyre_http_sooner(&due_ns, http2->warned_ns, GYRE_HTTP_GRACE_NS);
   if (session->awaited_count) gyre_http_sooner(&due_ns, http2->bodies_ns, BODIES_LOOKED_AT_NS);
   if (session->stream_count == 0 && !session->going) gyre_http_sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
-  /* Checks responses of ended handlers. Other frames of the client do not extend the limit. */
+  /* Sets the next check of responses without a handler. No frame of the client delays it. */
   if (session->stream_count <= http2->running) {
     http2->looked_ns = 0;
   } else {
@@ -203,7 +203,7 @@ static void late(struct gyre_http_connection *connection) {
   int64_t now_ns = gyre_http_loop(connection)->now_ns;
   int raised = 0;
   enter(connection);
-  /* Bytes that wait in the socket are in time, reported or not. */
+  /* Bytes in the socket count as in time, even if the loop has not reported them. */
   if (!http2->blocked_ns && gyre_transport_input_waits(&connection->transport)) {
     connection->readable = true;
     raised = receive(connection);
@@ -289,7 +289,7 @@ static void count_partial(struct gyre_http_connection *connection) {
   struct gyre_http2_stream *stream = gyre_http2_session_partial(&own(connection)->session);
   if (!stream || gyre_http2_stream_count_head(stream)) return;
   acceptor->counts.refused++;
-  stream->head = (struct gyre_http_head){0}; /* points into the block */
+  stream->head = (struct gyre_http_head){0}; /* its parts were in the block */
   stream->scheme = stream->protocol = (struct gyre_http_slice){0};
   refuse(stream, "too many requests have come in part");
   gyre_http2_stream_drop_head(stream);
@@ -318,7 +318,7 @@ static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_
   return true;
 }
 
-/* True if the body, or enough of it, must come before the request takes a limited place. */
+/* True if the body, or enough of it, must still come before the request takes a limited place. */
 static bool lacks_body(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
   const struct gyre_http_head *head = &stream->head;

@@ -1,6 +1,6 @@
 /* An HTTP/2 exchange: reads the request, and queues the response in the stream. Queued bytes are
- * sent at the turn's end as windows and socket allow. A fiber parks while http2.output bytes are
- * queued. Fetches exchange and stream again after each wait, because they may have ended. */
+ * sent at the turn's end as windows and socket allow. A fiber parks once limits.http2.output bytes
+ * are queued. Fetches exchange and stream again after each wait, because they may have ended. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -105,7 +105,7 @@ static void submit_head(const struct gyre_http_response_head *head, bool ends) {
 
 static void send_head(VALUE self, const struct gyre_http_response_head *head) { submit_head(head, head->no_body); }
 
-/* Adds the app's trailers. */
+/* Ends the body, with the app's trailers if there are any. */
 static void finish_body(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   struct gyre_http_buffer *output = gyre_http_response_head_trailers(exchange, "");
@@ -264,7 +264,8 @@ static bool is_over(const struct gyre_http_exchange *exchange) {
   return gyre_http2_of(exchange)->cut || stream->closed || stream->cut;
 }
 
-/* Ends the stream, after the written bytes unless `reset`. Resets an incomplete response. */
+/* Ends the stream: at once if `reset`, otherwise after queued bytes (with a reset if
+ * incomplete). */
 static void close_stream(struct gyre_http_exchange *exchange, bool reset) {
   struct gyre_http2_exchange *own = gyre_http2_of(exchange);
   struct gyre_http_connection *connection = exchange->connection;

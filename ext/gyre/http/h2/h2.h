@@ -9,10 +9,10 @@
 struct gyre_http2_connection {
   struct gyre_http2_session session;
   struct gyre_http_connection *connection;
-  struct gyre_deferred sending; /* at the turn's end */
+  struct gyre_deferred sending; /* sends at the turn's end */
   struct gyre_watch room;       /* waits for room in a full socket; otherwise fd -1 */
-  uint32_t running;             /* handlers, and connections within streams */
-  uint32_t entered;             /* nested calls from the loop; a free waits for 0 */
+  uint32_t running;             /* number of handlers, and of connections within streams */
+  uint32_t entered;             /* depth of nested calls from the loop; no free before 0 */
   int64_t began_ns, idle_ns;    /* idle_ns: time of the last stream's end */
   int64_t blocked_ns;           /* when the socket became full; 0: not full */
   int64_t warned_ns;            /* when a drain's first GOAWAY was sent; 0: not yet */
@@ -39,19 +39,19 @@ static inline struct gyre_http2_stream *gyre_http2_stream_of(const struct gyre_h
 extern const struct gyre_http_exchange_operations gyre_http2_exchange_operations; /* exchange.c */
 
 /* connection.c */
-/* Sends at the turn's end. */
+/* Lets queued frames be sent at the turn's end. */
 void gyre_http2_connection_send(struct gyre_http_connection *connection);
 /* Ends and frees the connection if it is over; otherwise sets its timer. */
 void gyre_http2_connection_settle(struct gyre_http_connection *connection);
-/* Releases a stream after its handler or tunnel; sends queued bytes. May free the connection. */
+/* Releases a stream whose handler or tunnel has ended. May free the connection. */
 void gyre_http2_connection_leave_stream(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
 void gyre_init_http2_connection(void);
 
 /* tunnel.c */
 /* Makes a connection that uses the exchange's stream. Returns NULL if memory is short. */
 struct gyre_http_connection *gyre_http2_tunnel_open(struct gyre_http_exchange *exchange);
-/* Continues a tunnel after its handler. If the connection has ended, frees it and returns false. */
+/* Continues a tunnel after its handler, or frees it and returns false if it is closed. */
 bool gyre_http2_tunnel_begin(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
 extern const struct gyre_http_inner gyre_http2_tunnel;
-/* Returns a socket for the app. */
+/* Hijacks the exchange's stream. Returns a socket for the app. */
 VALUE gyre_http2_hijack(VALUE self);

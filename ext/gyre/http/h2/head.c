@@ -1,5 +1,5 @@
-/* Turns an HTTP/2 head's fields into the same struct as HTTP/1's parser, with the same limits. Also
- * collects trailers. No ruby.h, no libnghttp2. */
+/* Turns an HTTP/2 head's fields into the struct that HTTP/1's parser fills, with the same limits.
+ * Also collects trailers. No ruby.h, no libnghttp2. */
 #include "http/h2/session.h"
 #include "http/scan.h"
 
@@ -122,7 +122,7 @@ static int take_authority(struct gyre_http2_stream *stream, int host) {
   if (host >= 0) return 0;
   char text[256 + 1];
   if (named.length >= sizeof(text)) return refuse(stream, 400, "an authority that is too long");
-  memcpy(text, bytes + named.offset, named.length); /* the block may move */
+  memcpy(text, bytes + named.offset, named.length); /* add_field may move the block */
   const char *reason =
       add_field(block, UINT32_MAX, UINT16_MAX, (const uint8_t *)"host", 4, (const uint8_t *)text, named.length);
   return reason ? refuse(stream, 503, reason) : 0;
@@ -167,7 +167,7 @@ void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends) {
   stream->in.ended = ends;
   head->minor_version = GYRE_HTTP_VERSION_2;
   head->content_length = -1;
-  head->flags = ends ? 0 : GYRE_HTTP_HEAD_CHUNKED; /* a body of unknown length, and trailers */
+  head->flags = ends ? 0 : GYRE_HTTP_HEAD_CHUNKED; /* a body of unknown length */
   if (!block->text) refuse(stream, 400, "a request without a method");
   if (head->status) goto done;
 

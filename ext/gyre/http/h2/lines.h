@@ -16,8 +16,8 @@ void gyre_http2_lines_init(struct gyre_http2_lines *lines);
 /* Returns false if memory is short. */
 bool gyre_http2_lines_push(struct gyre_http2_lines *lines, const char *name, size_t length, const char *value,
                            size_t value_length);
-/* Makes the list from lines "name: value\r\n". Skips fields of the connection. Status 0: trailers.
- * Returns 0 or -errno; call gyre_http2_lines_free in any case. */
+/* Makes the list from lines "name: value\r\n". Skips fields that HTTP/2 forbids. Status 0:
+ * trailers. Returns 0 or -errno; call gyre_http2_lines_free in any case. */
 int gyre_http2_lines_read(struct gyre_http2_lines *lines, int status, const char *text, size_t length);
 void gyre_http2_lines_free(struct gyre_http2_lines *lines);
 /* True for a connection's fields, which HTTP/2 forbids (RFC 9113, section 8.2.2). */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_STREAMS 100    /* a client's limit until the server's SETTINGS come (RFC 9113, section 6.5.2) */
+#define FIRST_STREAMS 100    /* a client's maximum until SETTINGS come (RFC 9113, section 6.5.2) */
 #define BYTES_FOR_TOKEN 1024 /* body bytes that earn one more control frame */
 #define SECOND_NS INT64_C(1000000000)
 
@@ -113,8 +113,8 @@ static void consume(struct gyre_http2_stream *stream, size_t length) {
 }
 
 /* Returns bytes to the connection's window at once, so that a slow reader does not stop other
- * streams. A server does so if no handler reads the bytes, or a tunnel does; a client, within its
- * input budget. The stream's window and the budget still limit these bytes. */
+ * streams. A server does so for streams without a handler and for tunnels; a client does so within
+ * its input budget. The stream's window and the budget still limit these bytes. */
 static void grant(struct gyre_http2_stream *stream, size_t length) {
   const struct gyre_http2_session *session = stream->session;
   if (session->client ? gyre_http_budget_is_over(&session->capacity->input) : stream->owner && !stream->tunnel) return;
@@ -204,7 +204,7 @@ static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *head
   }
   switch (header->type) {
   case NGHTTP2_HEADERS:
-  case NGHTTP2_CONTINUATION: return 0; /* limited by the streams and by libnghttp2 */
+  case NGHTTP2_CONTINUATION: return 0; /* limited by the number of streams, and by libnghttp2 */
   case NGHTTP2_RST_STREAM: return 0;   /* counted once its stream is found */
   case NGHTTP2_DATA:
     if (header->length > 0 || ends) return 0;
@@ -334,7 +334,7 @@ static int on_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *o
   stream->out.sent = true;
   stream->out.progress_ns = session->now_ns;
   if (session->client) gyre_http2_stream_note(stream);
-  /* Discards a request's rest after its response (RFC 9113, section 8.1). */
+  /* After a response, tells the client to stop sending its request (RFC 9113, section 8.1). */
   if (!stream->owner && stream->started && !stream->in.ended) gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
   return 0;
 }
@@ -533,7 +533,7 @@ static nghttp2_option *make_options(const struct gyre_http2_limits *limits) {
   nghttp2_option_set_no_closed_streams(options, 1); /* reduces a used session from 53 KB to 31 KB */
   nghttp2_option_set_builtin_recv_extension_type(options, NGHTTP2_PRIORITY_UPDATE);
 #ifdef GYRE_HAVE_NGHTTP2_RESET_RATE
-  /* The session's own limits act earlier, with the error code of the cause. */
+  /* The limits above (`spend`) act earlier, with the error code of the cause. */
   nghttp2_option_set_stream_reset_rate_limit(options, limits->resets * UINT64_C(2), limits->resets + UINT64_C(1));
 #endif
   return options;
@@ -627,7 +627,7 @@ static void end_frame(struct gyre_http2_session *session) {
   session->frame.ends_block = false;
 }
 
-/* Passes each frame header whole: libnghttp2 counts every part of it as a CONTINUATION frame. */
+/* Passes whole frame headers: libnghttp2 would count each part as a CONTINUATION frame. */
 bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *text, size_t length, int64_t now_ns) {
   const uint8_t *bytes = (const uint8_t *)text, *end = bytes + length;
   uint8_t *head = session->frame.head;
@@ -656,7 +656,7 @@ bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *
   return !session->failed;
 }
 
-/* Called after all other output, as resets truncate responses. */
+/* Called after all other output, because a reset drops the queued bytes of its stream. */
 static bool reset_cut(struct gyre_http2_session *session) {
   if (!session->cut_count) return false;
   session->cut_count = 0;
@@ -721,7 +721,7 @@ void gyre_http2_session_warn(struct gyre_http2_session *session) {
 void gyre_http2_session_go(struct gyre_http2_session *session) {
   if (session->going) return;
   session->going = true;
-  /* Notes the last stream: a full socket may delay GOAWAY, and streams come until then. */
+  /* Notes the last stream: a full socket may delay GOAWAY, and more streams may come before it. */
   session->ids.served = nghttp2_session_get_last_proc_stream_id(session->nghttp2);
   (void)nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE, session->ids.served, NGHTTP2_NO_ERROR, NULL, 0);
 }

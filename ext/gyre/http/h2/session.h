@@ -30,7 +30,7 @@ const char *gyre_http2_error_name(uint32_t error);
 struct gyre_http2_block {
   struct gyre_bytes *text;
   struct gyre_http_field *fields;
-  uint32_t bytes; /* size as lines of HTTP/1 */
+  uint32_t bytes; /* size of the fields as lines of HTTP/1 */
   uint16_t count, capacity;
 };
 
@@ -50,17 +50,17 @@ struct gyre_http2_stream {
   struct gyre_http_head head;
   struct gyre_http_slice scheme, protocol;
   struct gyre_http2_block block, trailers;
-  uint16_t heads_whole, heads_taken; /* client: fields in complete heads; fields taken */
+  uint16_t heads_whole, heads_taken; /* client: number of fields in whole heads; of fields taken */
   uint32_t error;                    /* the code that closed the stream */
 
   struct {
     struct gyre_bytes *bytes; /* body bytes that the app has not taken */
     uint32_t counted;         /* share in the budget of input */
-    uint32_t granted;         /* bytes already returned to the connection's window */
+    uint32_t granted;         /* held bytes already returned to the connection's window */
     int64_t headed_ns;        /* start of the wait for the body */
     int64_t came_ns;          /* when the last bytes came */
     bool ended : 1;
-    bool discards : 1; /* drops the rest */
+    bool discards : 1; /* later bytes are dropped */
   } in;                /* the received body */
 
   struct {
@@ -75,13 +75,13 @@ struct gyre_http2_stream {
     bool headed : 1;     /* the head is queued */
     bool over : 1;       /* the whole body is queued */
     bool sent : 1;
-    bool deferred : 1; /* libnghttp2 waits for bytes */
+    bool deferred : 1; /* libnghttp2 has found no bytes and waits until `resume` */
   } out;               /* the sent message */
 
-  bool headed : 1;  /* head complete or refused (head.status) */
+  bool headed : 1;  /* the head is complete, or refused (head.status) */
   bool counts : 1;  /* counted as a request of the connection */
-  bool awaited : 1; /* the request waits for its body before a place */
-  bool started : 1; /* a handler has begun, or never will */
+  bool awaited : 1; /* the request waits for its body before it gets a place */
+  bool started : 1; /* a handler has begun, or no handler will begin */
   bool placed : 1;  /* the request holds a place of the admission */
   bool trailers_wrong : 1;
   bool cut : 1;       /* a reset follows the queued bytes */
@@ -89,10 +89,10 @@ struct gyre_http2_stream {
   bool own_reset : 1; /* reset by this side, not for a client's error */
   bool peer_reset : 1;
   bool departed : 1; /* reset by the client, or closed with an error */
-  bool closed : 1;   /* libnghttp2 has freed it */
+  bool closed : 1;   /* the stream is over: libnghttp2 or the connection has closed it */
 };
 
-/* Tokens that frames spend and time refills. */
+/* A stock of tokens: each counted frame takes a token, and passing time adds tokens. */
 struct gyre_http2_allowance {
   int64_t tokens, refilled_ns;
 };
@@ -102,13 +102,13 @@ struct gyre_http2_session {
   const struct gyre_http2_limits *limits;
   struct gyre_http_capacity *capacity; /* places and budgets of streams */
   struct gyre_list streams, changed;
-  uint32_t awaited_count; /* streams with awaited bodies */
+  uint32_t awaited_count; /* number of streams with awaited bodies */
   uint32_t stream_count;  /* number of `streams`, including closed ones with an owner */
   uint32_t open_count;    /* number of `streams` that are not closed */
-  uint32_t cut_count;     /* streams whose reset must follow queued bytes */
-  uint64_t malformed;     /* streams ended by client errors */
-  int64_t now_ns;         /* time of this call */
-  int64_t widest;         /* largest excess of a window over the initial one, before SETTINGS */
+  uint32_t cut_count;     /* number of streams whose reset must follow queued bytes */
+  uint64_t malformed;     /* number of streams ended by client errors */
+  int64_t now_ns;         /* time of the current call of receive or send */
+  int64_t widest;         /* largest excess of a window over the initial window, before SETTINGS */
   int64_t head_since_ns;  /* start of the current header block; 0: none */
   size_t block_bytes;     /* bytes of the block's names and values */
   struct gyre_http2_allowance resets, control_frames;
@@ -135,7 +135,7 @@ struct gyre_http2_session {
   bool left : 1;       /* the peer has sent GOAWAY */
   bool client : 1;     /* this side sends the requests */
   bool settled : 1;    /* the peer's preface is complete */
-  bool failed : 1;     /* receives no more; queued bytes may leave */
+  bool failed : 1;     /* receives no more; queued bytes may still be sent */
   bool going : 1;      /* GOAWAY is sent or queued */
   bool broken : 1;     /* can send no more, not even GOAWAY */
   bool input_over : 1; /* the client has ended its side */
@@ -152,12 +152,12 @@ void gyre_http2_block_free(struct gyre_http2_block *block);
 /* Queues the preface. `limits` and `capacity` must outlive the session. Returns 0 or -ENOMEM. */
 int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
                             struct gyre_http_capacity *capacity, bool client, int64_t now_ns);
-/* Frees all streams, even with owners. */
+/* Frees all streams, even those with owners. */
 void gyre_http2_session_free(struct gyre_http2_session *session);
 
 /* Returns false if the peer has broken the protocol. The caller must then stop receiving. */
 bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *bytes, size_t length, int64_t now_ns);
-/* Writes output to `bytes`. Returns its length or 0. `room`: at least GYRE_HTTP2_SEND_ROOM. */
+/* Writes output to `bytes`. Returns its size, or 0. `room`: at least GYRE_HTTP2_SEND_ROOM. */
 size_t gyre_http2_session_send(struct gyre_http2_session *session, char *bytes, size_t room, int64_t now_ns);
 #define GYRE_HTTP2_SEND_ROOM (16384 + 9)
 bool gyre_http2_session_has_output(const struct gyre_http2_session *session);
@@ -169,13 +169,13 @@ struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *
  * false, a body follows. Returns NULL if memory or stream numbers run out. */
 struct gyre_http2_stream *gyre_http2_session_request(struct gyre_http2_session *session,
                                                      const struct gyre_http2_lines *lines, bool ends);
-/* Lends the stream its whole body, until the stream is closed or released. */
+/* Lends the stream a whole body, which must stay until the stream is closed or released. */
 void gyre_http2_stream_lend(struct gyre_http2_stream *stream, const char *bytes, size_t length);
 /* Returns the number of requests that may run at once. */
 uint32_t gyre_http2_session_streams_limit(const struct gyre_http2_session *session);
 void gyre_http2_session_ping(struct gyre_http2_session *session);
 
-/* The client has closed its side: drops partial requests, and ends after the other requests. */
+/* Drops partial requests, and ends after the others, because the client has closed its side. */
 void gyre_http2_session_end_input(struct gyre_http2_session *session);
 
 /* Three steps of a drain: warn, refuse new streams, end (RFC 9113, section 6.8). */
@@ -208,8 +208,9 @@ static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *st
   return gyre_bytes_held(stream->out.bytes);
 }
 
-/* `lines`: "name: value\r\n" in lower case. Skips fields of the connection. `ends`: no body
- * follows. Returns 0 or -errno; -EPIPE: closed. */
+/* `lines`: "name: value\r\n" with names in lower case. Skips fields that HTTP/2 forbids
+ * (gyre_http2_is_of_connection). `ends`: no body follows. Returns 0 or -errno; -EPIPE: the stream
+ * is closed. */
 int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *lines, size_t length,
                               bool ends);
 int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length);
@@ -219,9 +220,9 @@ void gyre_http2_stream_wrote(struct gyre_http2_stream *stream);
 int gyre_http2_stream_finish(struct gyre_http2_stream *stream, const char *lines, size_t length);
 /* Sends queued bytes as far as the client's windows allow, then a reset. */
 void gyre_http2_stream_cut(struct gyre_http2_stream *stream);
-/* Refuses an unserved request, which the client may repeat. */
+/* Refuses a request before its handler begins. The client may repeat the request. */
 void gyre_http2_stream_refuse(struct gyre_http2_stream *stream);
 void gyre_http2_stream_reset(struct gyre_http2_stream *stream, uint32_t error);
 /* Called when the owner leaves the stream. Sends the rest of the response and drops the rest of the
- * request; resets a client's stream. May free the stream. */
+ * request; in a client, resets the stream. May free the stream. */
 void gyre_http2_stream_release(struct gyre_http2_stream *stream);

@@ -2,7 +2,7 @@
  * CONNECT through a transport with the stream's flow control. After a change of the stream, the
  * loop calls the protocol in the next turn, never within a call of the session.
  *
- *   upgrade ─► the handler returns: the stream's owner ─► closed: the stream sends its rest alone
+ *   upgrade ─► the handler returns: the tunnel owns the stream ─► closed: its queue is sent
  */
 #include "feature.h"
 
@@ -22,8 +22,8 @@
 #define DRAIN_NS (INT64_C(5) * 1000000000) /* time for the app to close its socket in a drain */
 
 struct tunnel {
-  struct gyre_http_connection connection; /* first: freed by its address */
-  struct gyre_http_connection *outer;     /* the parent, which lives longer and counts this like a handler */
+  struct gyre_http_connection connection; /* first, because a free gets its address */
+  struct gyre_http_connection *outer;     /* lives longer; counts the tunnel as a handler */
   struct gyre_http2_stream *stream;       /* NULL once closed */
   struct gyre_post changed;
   uint64_t sent_bytes; /* stream->out.sent_bytes when the protocol began to wait */
@@ -155,13 +155,13 @@ const struct gyre_http_inner gyre_http2_tunnel = {.report = report, .close = clo
 
 struct hijacked {
   struct gyre_http_connection *connection;
-  struct gyre_watch app; /* the server's end of the pair */
+  struct gyre_watch app; /* watches the server's end of the pair */
   struct gyre_bytes *head;
   uint32_t counted; /* bytes in the server's budget of input */
   bool headed;
 };
 
-/* Frees `hijacked`. */
+/* Ends the connection and frees its `hijacked`. */
 static void end(struct gyre_http_connection *connection, bool reset) {
   if (reset) {
     gyre_http_connection_close(connection, true);
@@ -247,7 +247,8 @@ static void count(struct hijacked *hijacked, size_t bytes) {
   gyre_http_budget_hold(&hijacked->connection->acceptor->capacity.input, &hijacked->counted, bytes);
 }
 
-/* True if all bytes were sent. Drops bytes if the app has stopped reading: it may still write. */
+/* Sends received bytes to the app; true if all were sent. Drops bytes if the app has stopped
+ * reading: the app may still write. */
 static bool give_to_app(struct hijacked *hijacked) {
   struct gyre_transport *transport = &hijacked->connection->transport;
   while (transport->input) {
