@@ -184,7 +184,7 @@ static struct gyre_http_acceptor *acceptor_of(struct gyre_acceptor *net) {
 /* True if the peer may send a PROXY header. On a Unix socket, or if no proxies are configured,
  * every peer may send a PROXY header. */
 static bool is_proxy(const struct gyre_http_acceptor *acceptor, struct gyre_peer peer) {
-  static const uint8_t mapped[12] = {[10] = 255, [11] = 255}; /* IPv4 in IPv6, RFC 4291, section 2.5.5.2 */
+  static const uint8_t mapped[12] = {[10] = 255, [11] = 255}; /* precedes IPv4 in IPv6: RFC 4291 */
   bool is_mapped = peer.family == AF_INET6 && memcmp(peer.address, mapped, sizeof(mapped)) == 0;
   const uint8_t *address = peer.address + (is_mapped ? sizeof(mapped) : 0);
   uint8_t family = is_mapped ? AF_INET : peer.family;

@@ -31,7 +31,7 @@ struct gyre_admission {
   int64_t queue_ns;                    /* limit of a wait; -1: none */
   uint32_t running;                    /* places taken */
   uint32_t waiting_count;              /* number of waiters in both lists */
-  struct gyre_list waiting, ended;     /* waiters; `ended`: their clients are half-closed */
+  struct gyre_list waiting, ended;     /* waiters; those of half-closed clients are in `ended` */
   struct gyre_timer places, late;      /* places: starts waiters; late: refuses late waiters */
   uint64_t waited, refused;            /* number of requests that waited; that were refused */
   struct gyre_http_histogram waits;    /* durations of all ended waits */

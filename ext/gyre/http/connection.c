@@ -55,7 +55,7 @@ static void read_off(struct gyre_http_connection *connection) {
   const char *bytes;
   int receptions = 0;
   uint32_t most = LINGER_BYTES_LIMIT;
-  if (connection->protocol == gyre_http_protocols.http2) /* a window's bytes may be on their way */
+  if (connection->protocol == gyre_http_protocols.http2) /* bytes of a whole window may come */
     most += connection->acceptor->limits.http2.connection_window;
   while (connection->readable && !gyre_http_connection_gives_way(connection, &receptions)) {
     ssize_t count = gyre_http_connection_receive(connection, &bytes);
@@ -369,7 +369,7 @@ void gyre_http_connection_detach(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_loop *loop = gyre_http_loop(connection);
   gyre_loop_unwatch(loop, &connection->watch);
-  connection->protocol->detached(connection); /* first: abandon calls all other watches */
+  connection->protocol->detached(connection); /* before gyre_loop_abandon calls the other watches */
   gyre_loop_abandon(loop, connection->transport.fd);
   gyre_timers_cancel(&loop->timers, &connection->timer);
   gyre_list_remove(&connection->node);

@@ -89,14 +89,14 @@ struct gyre_http_exchange {
   bool http_1_0 : 1;                 /* the client knows no chunks and no interim responses */
   bool expects_continue : 1;
   bool head_only : 1;
-  bool taken : 1;    /* next_request has passed it to the app */
+  bool taken : 1;    /* next_request has passed the request to the app */
   bool measured : 1; /* counted in the statistics */
   bool placed : 1;   /* holds a place */
   bool hijacked : 1; /* HTTP/2: the app has the stream */
   int64_t began_ns;  /* when its head was complete */
   struct {
     struct gyre_timer timer;
-    struct gyre_interrupt *interrupt; /* being delivered to the fiber */
+    struct gyre_interrupt *interrupt; /* on its way to the fiber */
   } limit;                            /* the request's time limit */
   struct {
     struct gyre_list node; /* in acceptor->leaving until `told` */

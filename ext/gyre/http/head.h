@@ -42,7 +42,7 @@ struct gyre_http_head_limits {
 
 #define GYRE_HTTP_METHOD_BYTES_LIMIT 64               /* beyond: 501 */
 #define GYRE_HTTP_NAME_BYTES_LIMIT 1024               /* bytes of a field name; beyond: 431 */
-#define GYRE_HTTP_BODY_LENGTH_MAX (UINT64_C(1) << 62) /* value of Content-Length or of one chunk size; beyond: 400 */
+#define GYRE_HTTP_BODY_LENGTH_MAX (UINT64_C(1) << 62) /* of a body or of a chunk; beyond: 400 */
 
 #define GYRE_HTTP_VERSION_2 2
 
@@ -101,7 +101,7 @@ struct gyre_http_head {
   uint8_t minor_version; /* HTTP/1.0: 0; later HTTP/1: 1; HTTP/2: GYRE_HTTP_VERSION_2 */
   uint16_t flags;        /* enum gyre_http_flag */
   /* on refusal */
-  uint16_t status;    /* of a refusal, 0 if valid; in a response's head: its status */
+  uint16_t status;    /* of a refusal; 0 if valid; in a response's head, its status */
   const char *reason; /* of a refusal: constant text without a full stop */
   /* private: the parser's position */
   uint32_t position;

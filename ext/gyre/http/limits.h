@@ -13,8 +13,8 @@ struct gyre_http2_limits {
   uint32_t streams;                          /* maximum open at once */
   uint32_t resets;                           /* allowed at once; a tenth is regained each second */
   uint32_t control_frames;                   /* control frames allowed at once and per second */
-  uint32_t stream_window, connection_window; /* unread bytes of request bodies */
-  uint32_t output;                           /* queued bytes of a response */
+  uint32_t stream_window, connection_window; /* maximum unread bytes of request bodies */
+  uint32_t output;                           /* maximum queued bytes of a response */
   bool extended_connect;                     /* RFC 8441 is offered */
 };
 
@@ -25,7 +25,7 @@ struct gyre_http_limits {
   int64_t body_bytes, unread_body_bytes, body_rate, response_rate;
   int64_t handshake_ns, first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns;
   int64_t body_ns, body_grace_ns, unread_body_ns, request_ns;
-  uint32_t requests, connections; /* of a connection; of an acceptor */
+  uint32_t requests, connections; /* maximum of a connection; of an acceptor */
   uint32_t body_ahead;            /* body bytes that must have come before a request gets a place */
 };
 

@@ -28,7 +28,7 @@ struct client {
     struct gyre_http1_chunked chunks;
     int64_t remaining; /* bytes left of a body with a length */
   };
-  int64_t until_ns; /* end of the request or of the idle time; negative: none */
+  int64_t until_ns; /* when the request or the idle time must end; negative: no limit */
   struct gyre_http_client_limits limits;
   uint32_t piece_bytes; /* size of the body's next read; doubled after a read that was full */
   uint16_t status : 10;

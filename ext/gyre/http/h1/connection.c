@@ -22,7 +22,7 @@ enum phase {
 /* An incomplete head. Its bytes are in the transport's input. The acceptor's scratch for whole
  * heads has the same type. */
 struct partial {
-  uint32_t counted; /* bytes, in the budget of heads */
+  uint32_t counted; /* bytes counted in the budget of heads */
   struct gyre_http_head head;
   struct gyre_http_field fields[]; /* limits.header_count */
 };
@@ -37,7 +37,7 @@ struct ahead {
 
 /* A request that waits for its body. Its whole head is in the transport's input. */
 struct awaiting {
-  uint32_t counted; /* bytes, in the budget of input */
+  uint32_t counted; /* bytes counted in the budget of input */
   struct ahead ahead;
   size_t head_length;
   int64_t since_ns; /* when the head was complete */
@@ -46,7 +46,7 @@ struct awaiting {
 /* A request in the admission's queue. Its whole head is in the transport's input and is parsed
  * again later: that takes a microsecond, but keeping the result takes 2 KB. */
 struct waiting {
-  uint32_t counted; /* bytes, in the budget of heads */
+  uint32_t counted; /* bytes counted in the budget of heads */
   struct gyre_admission_waiter waiter;
   struct gyre_http_connection *connection;
   enum { UNDECIDED, START, REFUSE } verdict;
@@ -267,7 +267,7 @@ static void body_deadline(struct gyre_http_connection *connection) {
   int64_t waited_ns = gyre_loop_coarse_now(gyre_http_loop(connection)) - body->since_ns;
   const char *reason;
   size_t received = gyre_transport_available(&connection->transport) - body->head_length;
-  connection->deadline_ns = INT64_MAX; /* ends the head's limit */
+  connection->deadline_ns = INT64_MAX; /* the limit of the head is over */
   gyre_http_connection_deadline(
       connection, gyre_http_body_limit_ns(&connection->acceptor->limits, (int64_t)received, waited_ns, false, &reason));
 }
@@ -330,7 +330,7 @@ static void serve_or_wait(struct gyre_http_connection *connection, struct gyre_h
   if (gyre_http1_admit(connection, request) || !gyre_http1_wait(connection, request)) {
     serve(connection, request);
   } else if (connection->phase == BODY) {
-    read_ahead(connection); /* bytes may have been reported with the head */
+    read_ahead(connection); /* more bytes may have come with the head */
   }
 }
 
@@ -430,7 +430,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
     return;
   }
   begin_head(connection);
-  if (needs_more(connection)) read_more(connection); /* an end may have been reported */
+  if (needs_more(connection)) read_more(connection); /* the client's end may have come too */
 }
 
 static void readable(struct gyre_http_connection *connection) {

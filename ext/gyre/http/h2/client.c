@@ -12,8 +12,8 @@
 #include <errno.h>
 
 #define SENDS_AT_ONCE 8
-#define RECEPTIONS 4                       /* maximum before other connections get their turn */
-#define SILENCE_NS INT64_C(15000000000)    /* a PING after this silence, a failure after twice */
+#define RECEPTIONS 4                       /* maximum in a row, before others get their turn */
+#define SILENCE_NS INT64_C(15000000000)    /* after this silence a PING, after twice a failure */
 #define IDLE_NS INT64_C(60000000000)       /* time without requests before leaving the loop */
 #define STREAM_WINDOW_BYTES (2 << 20)      /* maximum unread bytes of a response */
 #define CONNECTION_WINDOW_BYTES (16 << 20) /* maximum unread bytes beyond INPUT_BYTES */
@@ -28,7 +28,7 @@ static void client_mark(void *opaque) {
 /* Does not touch the scheduler's lists, because the scheduler may already be freed. */
 static void client_free(void *opaque) {
   struct gyre_http2_client *client = opaque;
-  gyre_deferred_cancel(&client->sending); /* the loop's end walks that list */
+  gyre_deferred_cancel(&client->sending); /* else the loop would find freed memory */
   if (client->session.nghttp2) {
     GYRE_EACH(struct gyre_http2_stream, stream, &client->session.streams, node) {
       struct gyre_http2_call *call = stream->owner;

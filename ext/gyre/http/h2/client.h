@@ -30,7 +30,7 @@ struct gyre_http2_client {
   int64_t received_ns;                /* when bytes last came, or a request ended an idle time */
   uint8_t state;                      /* enum gyre_http2_client_state */
   int error;                          /* -errno */
-  uint32_t calls;                     /* calls that have a stream */
+  uint32_t calls;                     /* number of calls that have a stream */
   bool used;                          /* has carried a request */
   bool linked;                        /* in the loop's lists, and marked by the scheduler */
   bool hung_up;                       /* the loop has reported the server's end */

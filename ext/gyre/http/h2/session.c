@@ -182,7 +182,7 @@ static void check_windows(struct gyre_http2_session *session) {
 }
 
 /* Ends the connection for a frame of a closed or skipped stream (RFC 9113, section 5.1). libnghttp2
- * would have to keep closed streams for that, 20 KB a connection. */
+ * could only check this if it kept closed streams, 20 KB a connection. */
 static void check_closed(struct gyre_http2_session *session, int32_t id) {
   if (id % 2 == 0 || id > session->ids.last || find(session, id)) return;
   /* Allows frames that may have been sent before a reset or GOAWAY arrived. */

@@ -318,7 +318,7 @@ static void detached(struct gyre_http_connection *connection) {
 
 static bool free_own(struct gyre_http_connection *connection, bool gone) {
   struct hijacked *hijacked = connection->own;
-  if (gone && hijacked) { /* not detached: the loop is freed */
+  if (gone && hijacked) { /* `detached` was not called: the loop is freed */
     close(hijacked->app.fd);
     gyre_bytes_free(&hijacked->head);
     free(hijacked);
