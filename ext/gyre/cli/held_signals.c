@@ -20,7 +20,7 @@ static void note(int signal) {
   const int error = errno;
   const char byte = (char)signal;
   noted = signal;
-  if (notes >= 0 && write((int)notes, &byte, 1) < 0) noted = signal; /* nothing else can be done */
+  if (notes >= 0 && write((int)notes, &byte, 1) < 0) noted = signal; /* a failed write is ignored */
   errno = error;
 }
 

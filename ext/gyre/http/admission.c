@@ -48,8 +48,7 @@ static void end_wait(struct gyre_admission *admission, struct gyre_admission_wai
   gyre_http_histogram_add(&admission->waits, gyre_loop_now(admission->loop) - waiter->since_ns);
 }
 
-/* Starts waiting requests. Sets the timer before each, because a handler may end at once or
- * raise. */
+/* Starts waiting requests. Sets the timer before each: a handler may end at once or raise. */
 static void start_waiting(struct gyre_timer *timer, void *context) {
   struct gyre_admission *admission = GYRE_CONTAINER(timer, struct gyre_admission, places);
   struct gyre_loop *loop = context;

@@ -510,8 +510,8 @@ static bool busy_lately(const struct gyre_http_connection *connection) {
   return gyre_loop_now(gyre_http_loop(connection)) - idle_since_ns < RECENT_NS;
 }
 
-/* Ends an idle connection, unless a request may have come: the client could not know whether to
- * repeat the request. TLS may also hold a part of a request. */
+/* Ends an idle connection, unless a request may have come: after a close, the client could not know
+ * whether to repeat the request. TLS may also hold a part of a request. */
 static void drain(struct gyre_http_connection *connection) {
   if (connection->exchange || !connection->is_idle) return;
   if (busy_lately(connection) || gyre_transport_input_waits(&connection->transport)) {

@@ -491,8 +491,7 @@ static VALUE begin_next(struct gyre_http_connection *connection) {
       /* `before` holds the new place while the next exchange is made, because that may raise. */
       struct gyre_http_exchange *before = connection->exchange;
       before->placed = request.placed;
-      /* Settled after the next env is made: settling lets fibers run, which may overwrite the
-       * head. */
+      /* Settled after the next env is made: settling runs fibers that may overwrite the head. */
       struct gyre_http_promise promise = gyre_http_exchange_take_promise(before);
       struct gyre_http_exchange *exchange = gyre_http_exchange_new(connection, &gyre_http1_exchange_operations);
       exchange->fiber = before->fiber;

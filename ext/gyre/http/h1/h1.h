@@ -30,5 +30,5 @@ bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_
  * input. Returns false if the request is refused (request->status). */
 bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_request *request);
 void gyre_http1_idle(struct gyre_http_connection *connection);
-/* Continues the connection, or its upgraded protocol, after the handler's fiber. */
+/* Continues the connection, or its upgraded protocol, after the handler's end. */
 void gyre_http1_go_on(struct gyre_http_connection *connection);

@@ -100,8 +100,8 @@ static VALUE end_wait(VALUE argument) {
   return Qnil;
 }
 
-/* Waits for a change of the stream. Raises when the step's time limit since `since_ns` or the
- * request's time is over. Returns the stream. */
+/* Waits for a change of the stream. Raises when the step's time limit, counted from `since_ns`, or
+ * the request's time is over. Returns the stream. */
 static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre_wait **place, int64_t since_ns,
                                        enum gyre_http_client_step step) {
   struct gyre_http2_client *client = client_of(call);

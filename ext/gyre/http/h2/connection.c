@@ -301,7 +301,7 @@ static void start(struct gyre_http2_stream *stream) {
   gyre_http2_stream_uncount_head(stream);
 }
 
-/* Accepts a new request, or refuses it if the connection has too many streams or ends. Reset
+/* Accepts a new request, or refuses it if the connection has too many streams or is ending. Reset
  * streams count while their handlers run (CVE-2023-44487). */
 static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http2_session *session = &own(connection)->session;

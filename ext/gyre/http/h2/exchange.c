@@ -264,8 +264,7 @@ static bool is_over(const struct gyre_http_exchange *exchange) {
   return gyre_http2_of(exchange)->cut || stream->closed || stream->cut;
 }
 
-/* Ends the stream: at once if `reset`, otherwise after queued bytes (with a reset if
- * incomplete). */
+/* Ends the stream: at once if `reset`, else after queued bytes (by a reset if incomplete). */
 static void close_stream(struct gyre_http_exchange *exchange, bool reset) {
   struct gyre_http2_exchange *own = gyre_http2_of(exchange);
   struct gyre_http_connection *connection = exchange->connection;

@@ -20,5 +20,5 @@ bool gyre_http2_lines_push(struct gyre_http2_lines *lines, const char *name, siz
  * trailers. Returns 0 or -errno; call gyre_http2_lines_free in any case. */
 int gyre_http2_lines_read(struct gyre_http2_lines *lines, int status, const char *text, size_t length);
 void gyre_http2_lines_free(struct gyre_http2_lines *lines);
-/* True for a connection's fields, which HTTP/2 forbids (RFC 9113, section 8.2.2). */
+/* True for fields such as Connection, which HTTP/2 forbids (RFC 9113, section 8.2.2). */
 bool gyre_http2_is_of_connection(const char *name, size_t length);

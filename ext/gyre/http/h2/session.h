@@ -17,7 +17,7 @@
 #define GYRE_HTTP2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define GYRE_HTTP2_PREFACE_BYTES (sizeof(GYRE_HTTP2_PREFACE) - 1)
 
-/* Errors sent or compared here (RFC 9113, section 7). */
+/* Codes of errors that are sent or compared here (RFC 9113, section 7). */
 enum gyre_http2_error {
   GYRE_HTTP2_INTERNAL_ERROR = 2,
   GYRE_HTTP2_REFUSED_STREAM = 7,
@@ -209,8 +209,7 @@ static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *st
 }
 
 /* `lines`: "name: value\r\n" with names in lower case. Skips fields that HTTP/2 forbids
- * (gyre_http2_is_of_connection). `ends`: no body follows. Returns 0 or -errno; -EPIPE: the stream
- * is closed. */
+ * (gyre_http2_is_of_connection). `ends`: no body follows. Returns 0 or -errno (-EPIPE: closed). */
 int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *lines, size_t length,
                               bool ends);
 int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length);
