@@ -65,7 +65,7 @@ struct gyre_http_connection {
   struct gyre_http_acceptor *acceptor;
   const struct gyre_http_protocol *protocol;
   void *own;                           /* the protocol's memory, or NULL */
-  struct gyre_http_exchange *exchange; /* exchange whose handler runs, or NULL; not used by h2/ */
+  struct gyre_http_exchange *exchange; /* exchange whose handler runs; NULL: none, or HTTP/2 */
   struct gyre_watch watch;
   struct gyre_timer timer;
   int64_t deadline_ns;

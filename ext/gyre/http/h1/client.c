@@ -106,7 +106,7 @@ static size_t receive(struct client *client, char **bytes, size_t most, enum gyr
       gyre_socket_drained(object->io, transport->fd, GYRE_READABLE);
     client->answered |= count > 0;
     if (count >= 0) return (size_t)count;
-    /* A TLS end without close_notify counts as an end if the framing shows a body that is cut. */
+    /* TLS must end with close_notify only if the body ends with the connection. */
     if (count == GYRE_TRUNCATED && client->body != GYRE_REPLY_UNTIL_CLOSE) return 0;
     if (count != -EAGAIN) gyre_transport_object_fail(object, (int)count, gyre_http_client_steps[step]);
     object = await(client, object, &transport->read, step);

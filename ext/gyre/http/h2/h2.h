@@ -12,7 +12,7 @@ struct gyre_http2_connection {
   struct gyre_deferred sending; /* sends at the turn's end */
   struct gyre_watch room;       /* waits for room in a full socket; otherwise fd -1 */
   uint32_t running;             /* number of handlers, and of connections within streams */
-  uint32_t entered;             /* depth of nested calls from the loop; no free before 0 */
+  uint32_t entered;             /* depth of calls from the loop; a free waits until it is 0 */
   int64_t began_ns, idle_ns;    /* idle_ns: time of the last stream's end */
   int64_t blocked_ns;           /* when the socket became full; 0: not full */
   int64_t warned_ns;            /* when a drain's first GOAWAY was sent; 0: not yet */

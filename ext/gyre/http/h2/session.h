@@ -108,7 +108,7 @@ struct gyre_http2_session {
   uint32_t cut_count;     /* number of streams whose reset must follow queued bytes */
   uint64_t malformed;     /* number of streams ended by client errors */
   int64_t now_ns;         /* time of the current call of receive or send */
-  int64_t widest;         /* largest excess of a window over the initial window, before SETTINGS */
+  int64_t widest;         /* before SETTINGS, the most by which a window exceeds the initial one */
   int64_t head_since_ns;  /* start of the current header block; 0: none */
   size_t block_bytes;     /* bytes of the block's names and values */
   struct gyre_http2_allowance resets, control_frames;
