@@ -167,7 +167,7 @@ void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends) {
   stream->in.ended = ends;
   head->minor_version = GYRE_HTTP_VERSION_2;
   head->content_length = -1;
-  head->flags = ends ? 0 : GYRE_HTTP_HEAD_CHUNKED; /* a body of unknown length */
+  head->flags = ends ? 0 : GYRE_HTTP_HEAD_CHUNKED; /* unknown length; trailers possible */
   if (!block->text) refuse(stream, 400, "a request without a method");
   if (head->status) goto done;
 
