@@ -19,12 +19,13 @@ struct gyre_dns_responder_object {
 
 struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self);
 
-#define GYRE_DNS_PLAIN_RECORDS 4 /* records that fit into 512 bytes with any name and EDNS */
+/* Maximum addresses of a plain response: with any name and EDNS they fit into 512 bytes. */
+#define GYRE_DNS_PLAIN_RECORDS 4
 
-/* A question for rules. While `plain` is true, it has the response, too. */
+/* A question for rules, with its response while `plain` is true. */
 struct gyre_dns_transaction {
   VALUE rules, bytes, receiver;
-  VALUE name; /* nil before the first call */
+  VALUE name; /* nil until transaction_name or _ask sets it */
   struct gyre_dns_manner manner;
   uint16_t type, rcode;
   bool plain;    /* the response is here, not in a Message */
@@ -38,19 +39,19 @@ struct gyre_dns_transaction {
   socklen_t from_length;
   union {
     struct sockaddr any;
-    struct sockaddr_in6 ip6; /* as long as any IP address */
+    struct sockaddr_in6 ip6; /* no IP address is longer */
   } from;
 };
 
 struct gyre_dns_transaction *gyre_dns_transaction_get(VALUE self);
-/* `receiver` and `local`: of the request's packet; nil and NULL for a request over a stream. */
+/* `receiver` and `local` belong to the request's packet. For a request over a stream: nil, NULL. */
 VALUE gyre_dns_transaction_new(VALUE rules, const struct gyre_dns_request *request,
                                const struct gyre_dns_manner *manner, const struct gyre_datagram_address *from,
                                VALUE receiver, const struct gyre_datagram_local *local);
-/* Runs the rules, or only `otherwise` if a forwarder got no usable answer. Returns the response: a
- * String, nil if gyre_dns_transaction_write has it, or false if a forwarder will answer. */
+/* Runs the rules, or only the last rule (Rules#otherwise) if a forwarder got no usable answer.
+ * Returns the response as a String, nil if it is plain, or false if a forwarder will answer. */
 VALUE gyre_dns_transaction_call(VALUE self);
-/* Writes up to 512 bytes. Returns their number. */
+/* Writes the plain response, at most 512 bytes. Returns its length. */
 size_t gyre_dns_transaction_write(VALUE self, uint8_t *to);
 
 size_t gyre_dns_transaction_read_name(VALUE self, uint8_t name[GYRE_DNS_NAME_BYTES]);

@@ -28,7 +28,7 @@ static VALUE wire_name(VALUE self, VALUE text) {
   return rb_str_new((const char *)name, (long)gyre_dns_name_length(name));
 }
 
-/* Used only while no Ruby code, and so no other fiber, can run. */
+/* Memory for a call, used only while no Ruby code, and so no other fiber, can run. */
 static _Thread_local uint8_t lent[GYRE_DNS_MESSAGE_BYTES + GYRE_DNS_EXPANDED_BYTES];
 
 struct reading {
@@ -95,7 +95,7 @@ static uint16_t number_16(VALUE number) {
   return (uint16_t)value;
 }
 
-/* Returns a record's data; NULL for a question. */
+/* Reads a Record or Question. Returns a record's data; NULL for a question. */
 static const uint8_t *read_entry(struct gyre_dns_record *entry, VALUE object, VALUE class) {
   if (!rb_obj_is_kind_of(object, class)) rb_raise(rb_eTypeError, "%+" PRIsVALUE " is not a %" PRIsVALUE, object, class);
   Check_Type(RSTRUCT_GET(object, NAME), T_STRING);
@@ -112,7 +112,7 @@ static const uint8_t *read_entry(struct gyre_dns_record *entry, VALUE object, VA
   return (const uint8_t *)RSTRING_PTR(data);
 }
 
-/* Returns the number of records that fit. */
+/* Writes records until one does not fit. Returns their number. */
 static uint16_t put_records(struct gyre_dns_writer *writer, VALUE records) {
   uint16_t count = 0;
   for (long i = 0; i < RARRAY_LEN(records); i++) {

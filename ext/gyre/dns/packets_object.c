@@ -1,8 +1,8 @@
-/* Gyre::DNS::Receiver and Forwarder: UDP sockets on a loop, for lib/gyre/dns/server.rb, which owns
- * the receiver's socket, and upstream.rb. Both receive up to 16 packets per system call. A receiver
- * sends the responder's answers together, and runs rules in pooled fibers. A forwarder needs no
- * fibers. It passes questions on to one name server, each with a random id and random letter case.
- * If no usable answer comes, the rules get the question again. */
+/* UDP sockets on a loop: Gyre::DNS::Receiver for lib/gyre/dns/server.rb, which owns the socket, and
+ * Forwarder for upstream.rb. Both receive up to 16 packets per system call. A receiver sends the
+ * responder's answers together, and runs rules in pooled fibers. A forwarder needs no fibers. It
+ * passes questions on to one name server, each with a random id and random letter case. If no
+ * usable answer comes, the rules get the question again. */
 #include "dns/dns.h"
 #include "fiber/scheduler.h"
 #include "loop/forks.h"
@@ -51,7 +51,7 @@ static void leave(struct packets *packets) {
   gyre_list_remove(&packets->client.node);
 }
 
-/* A batch that is not full has emptied the socket. After a network error more may be there. */
+/* A batch that is not full has emptied the socket. After a network error, more packets may wait. */
 static void await_more(struct packets *packets, int count) {
   struct gyre_loop *loop = &packets->scheduler->loop;
   if (count == GYRE_DATAGRAM_BATCH || (count < 0 && count != -EAGAIN))
@@ -66,7 +66,7 @@ struct receiver {
   VALUE pending;            /* Array: questions for rules, and responses for the log */
   struct gyre_deferred flushing;
   struct gyre_datagram_queue *queue;
-  unsigned waiting, waiting_limit; /* rules that run or wait; their maximum */
+  unsigned waiting, waiting_limit; /* number of rules that run or wait; its maximum */
 };
 
 static void receiver_mark(void *opaque) {
@@ -107,7 +107,7 @@ struct arrival {
   struct receiver *receiver;
   struct gyre_datagram_address from;
   const struct gyre_datagram_local *local;
-  VALUE transaction; /* Qfalse: made from `request` if rules answer */
+  VALUE transaction; /* Qfalse: add_body makes it if rules answer */
   const struct gyre_dns_request *request;
   const struct gyre_dns_manner *manner;
   const char *response; /* in the queue; NULL: rules answer */
@@ -128,7 +128,7 @@ static VALUE add_body(VALUE argument) {
   return Qnil;
 }
 
-/* Adds a question for rules, or a response that a fiber logs, because a write may wait. */
+/* Adds a question for rules, or a response for the log. A fiber takes both, and may wait. */
 static void add_pending(const struct arrival *arrival) {
   int state = 0;
   rb_protect(add_body, (VALUE)arrival, &state);
@@ -171,7 +171,7 @@ static void run_rule(struct receiver *receiver, VALUE transaction) {
   send_response(&arrival, to);
 }
 
-/* Stops at the limit, because each rule may defer its question. */
+/* Runs rules and logs responses. Stops beyond the limit, because deferred questions also count. */
 static VALUE run_rules(VALUE self) {
   struct receiver *receiver = get(self);
   while (RARRAY_LEN(receiver->pending) > 0 && receiver->waiting <= receiver->waiting_limit) {
@@ -192,8 +192,8 @@ static VALUE end_rules(VALUE self) {
 
 static VALUE rules_main(VALUE self) { return rb_ensure(run_rules, self, end_rules, self); }
 
-/* Starts a fiber that runs rules one by one, and a further fiber when it waits. Raises a rule's
- * Interrupt or SystemExit. */
+/* Starts a fiber that runs the rules one by one. Whenever a fiber waits, starts a further fiber.
+ * Raises a rule's Interrupt or SystemExit. */
 static VALUE start_rules(VALUE self) {
   struct receiver *receiver = get(self);
   while (RARRAY_LEN(receiver->pending) > 0 && receiver->packets.scheduler) {
@@ -208,8 +208,8 @@ static VALUE start_rules(VALUE self) {
   return Qnil;
 }
 
-/* Makes an upstream's reply the response, its records unchanged, in `to`, a place of the queue.
- * Returns the response's length; 0: the reply is unusable. */
+/* Writes an upstream's reply as the response, with its records unchanged, to `to`, a place of the
+ * queue. Returns the response's length; 0: the reply is unusable. */
 static size_t adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
   const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   struct gyre_dns_edns edns = transaction->manner.edns;
@@ -244,13 +244,13 @@ static size_t adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
   return writer.length;
 }
 
-/* A deferred transaction counts as a waiting rule until its answer. */
+/* A deferred transaction counts as a waiting rule until it is answered. */
 static void defer(struct gyre_dns_transaction *transaction) {
   transaction->deferred = true;
   get(transaction->receiver)->waiting++;
 }
 
-/* Sends the response. If there is no reply, or it is unusable, the rules go on. */
+/* Sends the response. If no usable reply came, the rules get the question again. */
 static void answer_deferred(VALUE transaction, const char *reply, size_t length) {
   struct receiver *receiver = get(gyre_dns_transaction_get(transaction)->receiver);
   struct arrival arrival;
@@ -321,7 +321,7 @@ static VALUE receiver_new(VALUE class, VALUE io, VALUE responder, VALUE log, VAL
   return self;
 }
 
-/* May be called again. */
+/* Leaves the loop. Repeated calls do nothing. */
 static VALUE receiver_stop(VALUE self) {
   struct receiver *receiver = get(self);
   if (receiver->packets.scheduler) stop_client(&receiver->packets.client);
@@ -331,10 +331,12 @@ static VALUE receiver_stop(VALUE self) {
 /* Number of rules that run or wait. */
 static VALUE receiver_waiting(VALUE self) { return UINT2NUM(get(self)->waiting); }
 
-#define PLACES 1024    /* by id; at most half are taken when the random bytes are used up */
-#define DRAWN_BYTES 10 /* per question: its id, and the case of its letters */
+/* A question's place is its id modulo PLACES. The random bytes are enough for fewer than half of
+ * the places. */
+#define PLACES 1024
+#define DRAWN_BYTES 10 /* random bytes of a question: its id, and the case of its letters */
 #define TICK_NS INT64_C(1000000000)
-#define TICKS_TAKING 2 /* ticks until another forwarder takes the questions */
+#define TICKS_TAKING 2 /* ticks until another forwarder takes new questions */
 #define TICKS_OPEN 7   /* ticks until a forwarder closes; the last question has 5 s for its reply */
 
 struct place {
@@ -344,7 +346,7 @@ struct place {
 
 struct forwarder {
   struct packets packets;
-  VALUE random; /* a String, used up to `next` */
+  VALUE random; /* a String of random bytes, used up to `next` */
   struct gyre_timer tick;
   unsigned ticks, next, taken;
   struct place places[PLACES];
@@ -369,7 +371,7 @@ static void give_back(struct forwarder *forwarder, struct place *place, const ch
 
 static void close_client(struct gyre_client *client) {
   struct forwarder *forwarder = GYRE_CONTAINER(client, struct forwarder, packets.client);
-  VALUE self = client->self; /* after `leave` the client does not keep it alive */
+  VALUE self = client->self; /* kept alive here, because `leave` ends the loop's reference */
   if (client->forks == gyre_forks) gyre_timers_cancel(&forwarder->packets.scheduler->loop.timers, &forwarder->tick);
   leave(&forwarder->packets);
   close(forwarder->packets.fd);
@@ -389,10 +391,10 @@ static void on_tick(struct gyre_timer *timer, void *loop) {
     close_client(&forwarder->packets.client);
 }
 
-/* Reads the question's name, and changes its letters' case as drawn. */
+/* Reads the question's name, and changes its letters' case by the drawn bytes. */
 static size_t drawn_name(const struct place *place, uint8_t name[GYRE_DNS_NAME_BYTES]) {
   size_t length = gyre_dns_transaction_read_name(place->transaction, name);
-  for (size_t i = 0; i < length; i++) { /* the lengths of labels are below 'A' */
+  for (size_t i = 0; i < length; i++) { /* labels' lengths are below 'A' and stay the same */
     uint8_t letter = name[i] | 0x20;
     bool changes = place->drawn[2 + i / 8 % 8] >> i % 8 & 1;
     if (changes && letter >= 'a' && letter <= 'z') name[i] ^= 0x20;
@@ -407,13 +409,13 @@ static bool is_answer(const struct place *place, const struct gyre_datagram_pack
   if (packet->truncated || verdict != GYRE_DNS_WELL_FORMED || reply.counts[0] != 1) return false;
   if ((reply.flags & (GYRE_DNS_QR | GYRE_DNS_OPCODE | GYRE_DNS_TC)) != GYRE_DNS_QR) return false;
   unsigned rcode = reply.flags & GYRE_DNS_RCODE;
-  bool failed = rcode == 1 || rcode == 2 || rcode == 4 || rcode == 5; /* another server may know it */
+  bool failed = rcode == 1 || rcode == 2 || rcode == 4 || rcode == 5; /* other servers may answer */
   return !failed && reply.question.type == gyre_dns_transaction_get(place->transaction)->type &&
          reply.question.class == GYRE_DNS_IN && reply.question.name_length == drawn_name(place, name) &&
          memcmp(reply.question.name, name, reply.question.name_length) == 0;
 }
 
-/* Ignores packets with unknown ids. After an invalid reply the rules ask by another port. */
+/* Ignores packets with unknown ids. After an invalid reply the rules ask from another port. */
 static void take(struct forwarder *forwarder, const struct gyre_datagram_packet *packet) {
   if (packet->length < GYRE_DNS_HEADER_BYTES) return;
   struct place *place = &forwarder->places[gyre_dns_16((const uint8_t *)packet->bytes) % PLACES];
@@ -427,7 +429,7 @@ static void on_reply(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   int count = gyre_datagram_receive(forwarder->packets.fd, GYRE_DATAGRAM_QUEUED, packets, GYRE_DATAGRAM_BATCH);
   for (int i = 0; i < count; i++) take(forwarder, &packets[i]);
   if ((count < 0 && count != -EAGAIN) || (forwarder->taken == 0 && is_old(forwarder)))
-    close_client(&forwarder->packets.client); /* an error concerns the server: it is unreachable */
+    close_client(&forwarder->packets.client); /* after an error the server is unreachable */
   else
     await_more(&forwarder->packets, count);
 }
@@ -479,8 +481,8 @@ static void put_query(const struct gyre_dns_transaction *asked, struct gyre_dns_
   gyre_dns_put_header(writer, id, GYRE_DNS_RD | repeated, counts);
 }
 
-/* Passes on a deferrable transaction's question, and later sends its response. Returns false if
- * this forwarder takes no more questions. */
+/* Passes on a deferrable transaction's question, and sends the response when the reply comes.
+ * Returns false if this forwarder takes no more questions. */
 static VALUE forwarder_take(VALUE self, VALUE transaction) {
   struct forwarder *forwarder = rb_check_typeddata(self, &forwarder_type);
   uint8_t query[GYRE_DNS_HEADER_BYTES + GYRE_DNS_NAME_BYTES + 4 + 11], name[GYRE_DNS_NAME_BYTES];
@@ -497,7 +499,8 @@ static VALUE forwarder_take(VALUE self, VALUE transaction) {
   put_query(asked, &writer, gyre_dns_16(place->drawn));
   int error = gyre_datagram_send(forwarder->packets.fd, (const char *)query, writer.length, NULL);
   if (error == -EAGAIN) give_back(forwarder, place, NULL, 0);
-  if (error && error != -EAGAIN) close_client(&forwarder->packets.client); /* perhaps of an earlier packet (udp(7)) */
+  /* Another error may concern an earlier packet (udp(7)): the server is unreachable. */
+  if (error && error != -EAGAIN) close_client(&forwarder->packets.client);
   return Qtrue;
 }
 

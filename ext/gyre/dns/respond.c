@@ -20,7 +20,7 @@ static size_t address_bytes(const struct sockaddr *from, uint8_t bytes[16]) {
   return mapped ? 4 : 16;
 }
 
-/* Writes the client cookie and the server cookie of `time_s`, 24 bytes. */
+/* Writes 24 bytes: the client cookie, and the server cookie made at `time_s`. */
 static void make_cookie(const struct gyre_dns_responder *responder, const struct sockaddr *from, const uint8_t *client,
                         uint32_t time_s, uint8_t cookie[GYRE_DNS_COOKIE_BYTES]) {
   uint8_t input[32];
@@ -59,7 +59,7 @@ static enum cookie check_cookie(const struct gyre_dns_responder *responder, cons
 enum limit { PASSES, TRUNCATES, DROPS };
 
 /* Counts a response to the client's network (/24 or /56) in this second. Beyond the limit,
- * truncates every other response, so that a client whose address others forge can use TCP. */
+ * drops every other response and truncates the rest, which leads honest clients to TCP. */
 static enum limit count_response(struct gyre_dns_responder *responder, const struct gyre_dns_request *request) {
   uint8_t address[16] = {0};
   size_t length = address_bytes(request->from, address);

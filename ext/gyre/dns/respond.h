@@ -28,18 +28,18 @@ struct gyre_dns_responder {
   struct gyre_dns_bucket {
     uint64_t network;
     uint32_t second, sent;
-  } * buckets; /* GYRE_DNS_NETWORKS; NULL if there is no limit */
+  } * buckets; /* an array of GYRE_DNS_NETWORKS; NULL if there is no limit */
 };
 
 struct gyre_dns_request {
   const uint8_t *bytes;
   size_t length;
   const struct sockaddr *from;
-  bool stream;    /* TCP, TLS or HTTPS: no limit of length or rate */
+  bool stream;    /* came by TCP, TLS or HTTPS: no rate limit, long responses */
   uint32_t now_s; /* the wall clock, for cookies and limits */
 };
 
-/* The limit and options of a response, which rules need, too. */
+/* The limit and options of a response, whether zones or rules make it. */
 struct gyre_dns_manner {
   size_t limit;  /* bytes */
   uint16_t type; /* the question's type */

@@ -35,7 +35,7 @@ size_t gyre_dns_name_length(const uint8_t *name) {
 }
 
 bool gyre_dns_name_equal(const uint8_t *one, const uint8_t *other) {
-  for (;;) { /* the lengths of labels are below 'A' */
+  for (;;) {
     size_t label = *one;
     if (label != *other) return false;
     if (label == 0) return true;
@@ -73,7 +73,7 @@ size_t gyre_dns_name_parse(const char *text, size_t length, uint8_t name[GYRE_DN
     name[written++] = (uint8_t)byte;
   }
   name[start] = (uint8_t)(written - start - 1);
-  if (name[start] == 0) return written; /* ended with a dot, or the root */
+  if (name[start] == 0) return written; /* the text ends with a dot, or is the root */
   if (written >= GYRE_DNS_NAME_BYTES) return 0;
   name[written] = 0;
   return written + 1;
@@ -100,8 +100,8 @@ size_t gyre_dns_name_text(const uint8_t *name, char text[GYRE_DNS_TEXT_BYTES]) {
   return written;
 }
 
-/* Forms of the types' data. n: a name that may be compressed (RFC 3597, section 4), u: another
- * name, s: a character string, other characters: a fixed number of bytes (fixed_bytes). */
+/* Forms of the types' data. n: a name that is written compressed (RFC 3597, section 4), u: a name
+ * that is not, s: a character string, other characters: a number of bytes (fixed_bytes). */
 static const char *const forms[] = {
     [GYRE_DNS_A] = "4",     [GYRE_DNS_NS] = "n",     [3 /* MD */] = "n",         [4 /* MF */] = "n",
     [GYRE_DNS_CNAME] = "n", [GYRE_DNS_SOA] = "nnt",  [7 /* MB */] = "n",         [8 /* MG */] = "n",
@@ -267,7 +267,7 @@ static uint8_t *take(struct gyre_dns_writer *writer, size_t bytes) {
 }
 
 /* Compares only with earlier names, because this name's suffixes are incomplete. After a failure,
- * put restores length and suffixes. */
+ * `put` restores length and suffixes. */
 static bool put_name(struct gyre_dns_writer *writer, const uint8_t *name) {
   unsigned known = writer->suffixes;
   uint8_t *to;
@@ -286,7 +286,7 @@ static bool put_name(struct gyre_dns_writer *writer, const uint8_t *name) {
   return to;
 }
 
-/* Writes valid data; its names may be compressed. */
+/* Writes valid data, with compressed names where the form has an n. */
 static bool put_data(struct gyre_dns_writer *writer, const char *form, const uint8_t *data, size_t length) {
   const uint8_t *end = data + length;
   uint8_t *to;

@@ -44,12 +44,12 @@ enum { GYRE_DNS_IN = 1, GYRE_DNS_CLASS_ANY = 255 };
 
 /* --- names, uncompressed as on the wire: labels with their lengths, then a zero --- */
 
-/* Reads the name at `*at` and moves `*at` past it; pointers must lead further back. Returns the
- * name's length; 0: invalid. */
+/* Reads the name at `*at` and moves `*at` past it. Compression pointers must lead further back.
+ * Returns the name's length; 0: invalid. */
 size_t gyre_dns_name_read(const uint8_t *message, size_t length, size_t *at, uint8_t name[GYRE_DNS_NAME_BYTES]);
-/* Parses a zone file's form; a final dot is optional. Returns the length; 0: invalid. */
+/* Parses a name in a zone file's form. A final dot is optional. Returns the length; 0: invalid. */
 size_t gyre_dns_name_parse(const char *text, size_t length, uint8_t name[GYRE_DNS_NAME_BYTES]);
-/* Writes a zone file's form with no final dot ("." for the root). Returns its length. */
+/* Writes a name in a zone file's form, without a final dot (".": the root). Returns its length. */
 size_t gyre_dns_name_text(const uint8_t *name, char text[GYRE_DNS_TEXT_BYTES]);
 /* Ignores case (RFC 4343). */
 bool gyre_dns_name_equal(const uint8_t *one, const uint8_t *other);
@@ -74,7 +74,7 @@ struct gyre_dns_record {
   uint32_t ttl;
   size_t name_length;
   uint8_t name[GYRE_DNS_NAME_BYTES];
-  size_t data_at, data_length; /* place in the message; its names may be compressed */
+  size_t data_at, data_length; /* the data's place in the message; names there may be compressed */
 };
 
 struct gyre_dns_query {
@@ -86,11 +86,11 @@ struct gyre_dns_query {
 
 enum gyre_dns_verdict {
   GYRE_DNS_WELL_FORMED,
-  GYRE_DNS_NO_HEADER, /* cannot even be answered */
+  GYRE_DNS_NO_HEADER, /* too short to be answered */
   GYRE_DNS_MALFORMED, /* id and flags are set, and the question if it could be read */
 };
 
-/* Reads in place: `bytes` must outlive the query's options. */
+/* The query's options then point into `bytes`. */
 enum gyre_dns_verdict gyre_dns_query_read(struct gyre_dns_query *query, const uint8_t *bytes, size_t length);
 
 /* Returns an EDNS option's bytes, or NULL. */
@@ -102,13 +102,13 @@ bool gyre_dns_record_read(const uint8_t *message, size_t length, size_t *at, str
 
 #define GYRE_DNS_EXPANDED_BYTES (2 * GYRE_DNS_NAME_BYTES) /* maximum bytes that expanding adds */
 
-/* Copies data with uncompressed names to `to`, which has room for `data_length` +
+/* Copies the record's data to `to`. Expands compressed names. `to` has room for `data_length` +
  * GYRE_DNS_EXPANDED_BYTES. Returns the length; -1: the data does not have the type's form. */
 ssize_t gyre_dns_data_expand(const uint8_t *message, const struct gyre_dns_record *record, uint8_t *to);
-/* True if uncompressed data has the type's form. */
+/* True if the data has the type's form and no compressed names. */
 bool gyre_dns_data_valid(uint16_t type, uint16_t class, const uint8_t *data, size_t length);
 
-#define GYRE_DNS_SUFFIXES 128 /* maximum places of earlier names to compress with */
+#define GYRE_DNS_SUFFIXES 128 /* maximum places of names to which later names may point */
 
 struct gyre_dns_writer {
   uint8_t *bytes;
@@ -117,7 +117,7 @@ struct gyre_dns_writer {
   uint16_t suffix[GYRE_DNS_SUFFIXES];
 };
 
-/* Begins with an empty header; `room`: at least GYRE_DNS_HEADER_BYTES. */
+/* Leaves room for the header. `room`: the message's maximum, at least GYRE_DNS_HEADER_BYTES. */
 void gyre_dns_writer_init(struct gyre_dns_writer *writer, uint8_t *bytes, size_t room);
 void gyre_dns_put_header(struct gyre_dns_writer *writer, uint16_t id, uint16_t flags, const uint16_t counts[4]);
 /* Return false and write nothing if there is no room. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHAIN_LIMIT 16      /* CNAMEs followed */
+#define CHAIN_LIMIT 16      /* maximum CNAMEs followed */
 #define COMPARED_LIMIT 1000 /* maximum records compared with a new one */
 
 struct record {
@@ -17,11 +17,11 @@ struct record {
 };
 
 struct node {
-  struct node *next; /* with the same hash */
+  struct node *next; /* in the same bucket */
   struct record *records, *last;
   uint32_t hash;
   bool alias, others; /* has a CNAME; has records that a CNAME excludes */
-  bool cut;           /* has NS records below the origin */
+  bool cut;           /* is below the origin and has NS records */
   uint8_t name[];     /* lower-case */
 };
 
@@ -203,7 +203,7 @@ int gyre_dns_zone_finish(struct gyre_dns_zone *zone) {
 
 enum section { ANSWER = 1, AUTHORITY, ADDITIONAL };
 
-/* Writes a type's records with signatures. Returns the first record, or NULL. */
+/* Writes a type's records, with signatures if wanted. Returns the first record, or NULL. */
 static const struct record *put_set(struct gyre_dns_lookup *lookup, enum section section, const uint8_t *owner,
                                     const struct node *node, uint16_t type) {
   const struct record *first = first_of(node, type);
@@ -297,7 +297,7 @@ static bool answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *loo
     if (found->type == GYRE_DNS_NS) put_addresses(zone, lookup, found);
   } else {
     (void)put_set(lookup, AUTHORITY, zone->origin->name, zone->origin, GYRE_DNS_SOA);
-    /* An empty name has no NSEC record. */
+    /* A name without records has no NSEC record: an earlier name's covers it. */
     const struct node *before = lookup->dnssec && zone->sorted ? nsec_before(zone, node->name) : NULL;
     if (before && before != proof) put_nsec(lookup, before);
   }

@@ -11,11 +11,11 @@ struct gyre_dns_zone *gyre_dns_zone_new(const uint8_t *origin);
 void gyre_dns_zone_free(struct gyre_dns_zone *zone);
 const uint8_t *gyre_dns_zone_origin(const struct gyre_dns_zone *zone);
 
-/* Adds a valid record, unless the same one is among the name's first thousand. Returns 0, -ENOMEM,
- * or -EINVAL: outside the zone, a second or misplaced SOA, or a CNAME with other records. */
+/* Adds a valid record, unless it is among the name's first thousand records already. Returns 0,
+ * -ENOMEM, or -EINVAL: outside the zone, a second or misplaced SOA, a CNAME with other records. */
 int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t type, uint32_t ttl, const uint8_t *data,
                       size_t length);
-/* Sorts names for NSEC, after the last record. Returns 0, -ENOMEM, or -ENOENT: no SOA. */
+/* Call after the last record. Sorts names for NSEC. Returns 0, -ENOMEM, or -ENOENT: no SOA. */
 int gyre_dns_zone_finish(struct gyre_dns_zone *zone);
 
 struct gyre_dns_lookup {
@@ -27,7 +27,7 @@ struct gyre_dns_lookup {
   uint8_t rcode;
   uint16_t counts[4];
   const void *proof;                 /* node whose NSEC proves a wildcard's use */
-  uint8_t name[GYRE_DNS_NAME_BYTES]; /* the requested name; later a CNAME's target outside the zone */
+  uint8_t name[GYRE_DNS_NAME_BYTES]; /* the requested name, then each CNAME's target */
 };
 
 bool gyre_dns_zone_covers(const struct gyre_dns_zone *zone, const uint8_t *name);

@@ -23,7 +23,7 @@ static VALUE zone_new(VALUE class, VALUE origin) {
 
 static VALUE zone_origin(VALUE self) { return gyre_dns_name_string(gyre_dns_zone_origin(get_zone(self))); }
 
-/* Takes data as in a Record. Raises ArgumentError if the record is not allowed here. */
+/* Takes data as in a Record. Raises ArgumentError if the zone may not have the record. */
 static VALUE zone_add(VALUE self, VALUE name, VALUE type, VALUE ttl, VALUE data) {
   struct gyre_dns_zone *zone = get_zone(self);
   uint8_t owner[GYRE_DNS_NAME_BYTES];
@@ -73,7 +73,7 @@ struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self) {
 
 static uint8_t secret[16];
 
-/* Hashes up to 32 bytes with a secret, because a program may show values of String#hash. */
+/* Hashes up to 32 bytes with a secret, because programs may show hashes without it: String#hash. */
 static uint64_t hash(const void *bytes, size_t length) {
   uint8_t input[sizeof(secret) + 32];
   memcpy(input, secret, sizeof(secret));

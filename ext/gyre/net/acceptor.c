@@ -15,10 +15,10 @@
 #define ACCEPT_BUDGET 256
 #define QUEUE_LENGTH 4096 /* backlog: Gyre::Endpoint::BACKLOG */
 #define PAUSE_NS INT64_C(1000000000)
-#define TURN_NS INT64_C(2000000) /* limit of the pause, which grows with open connections */
+#define TURN_NS INT64_C(2000000) /* limit of a turn's pause, which grows with open connections */
 #define TURN_CONNECTIONS 64      /* open connections at which the pause is TURN_NS / 2 */
 #define TURNS_OF_ONE 8
-#define PATIENCE_NS INT64_C(20000000) /* pause for a process with far fewer connections */
+#define PATIENCE_NS INT64_C(20000000) /* pause if another process has far fewer connections */
 
 static int accept_one(int fd, struct sockaddr_storage *peer) {
   socklen_t length = sizeof(*peer);
@@ -74,7 +74,7 @@ static void do_not_block(int fd) {
   if (flags >= 0 && !(flags & O_NONBLOCK)) fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-/* False if no connection can be accepted now. */
+/* Accepts or refuses a connection. Returns false if none can be accepted now. */
 static bool accept_next(struct gyre_acceptor_listener *listener) {
   struct gyre_acceptor *acceptor = listener->acceptor;
   struct sockaddr_storage peer;
@@ -110,7 +110,7 @@ static void arm_turn(struct gyre_acceptor *acceptor) {
   (void)gyre_timers_arm(&acceptor->loop->timers, &acceptor->turn, gyre_loop_now(acceptor->loop) + delay_ns);
 }
 
-/* Accepts one connection per socket. After TURNS_OF_ONE full turns, each turn doubles this. */
+/* Takes one connection per socket. After TURNS_OF_ONE full turns, each turn doubles this number. */
 static void take_turn(struct gyre_timer *timer, void *context) {
   struct gyre_acceptor *acceptor = GYRE_CONTAINER(timer, struct gyre_acceptor, turn);
   bool more = false;

@@ -36,11 +36,11 @@ struct gyre_acceptor {
   uint32_t listener_count;
   bool listening;
   bool shared;    /* other processes accept from the same sockets, in turns */
-  bool patient;   /* pauses for a process with far fewer connections */
+  bool patient;   /* this pause lets a process with far fewer connections go first */
   uint8_t rounds; /* consecutive turns that left connections waiting */
   struct gyre_timer pause, turn;
   struct gyre_shares shares; /* connection counts of all processes */
-  uint32_t open, open_limit; /* connections; the protocol maintains `open` (gyre_acceptor_count) */
+  uint32_t open, open_limit; /* open connections (gyre_acceptor_count), and their limit */
   uint64_t accepted;
 };
 

@@ -101,7 +101,7 @@ int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *pac
     packets[i].length = messages[i].msg_len > limit ? limit : messages[i].msg_len;
     packets[i].truncated = messages[i].msg_hdr.msg_flags & MSG_TRUNC;
     read_local(&messages[i].msg_hdr, &packets[i].local);
-    socklen_t length = messages[i].msg_hdr.msg_namelen; /* the length before truncation */
+    socklen_t length = messages[i].msg_hdr.msg_namelen; /* of the address before truncation */
     packets[i].from.length = length > sizeof(struct sockaddr_un) ? sizeof(struct sockaddr_un) : length;
   }
   return received;

@@ -43,8 +43,8 @@ struct gyre_datagram_packet {
 };
 
 /* Receives up to `count` packets (at most GYRE_DATAGRAM_BATCH) of up to `limit` bytes (at most
- * GYRE_DATAGRAM_BYTES). Returns the number of packets, -EAGAIN or -errno. A connected socket
- * returns -ECONNREFUSED for a packet that it sent before. */
+ * GYRE_DATAGRAM_BYTES). Returns the number of packets, -EAGAIN or -errno. On a connected
+ * socket, -ECONNREFUSED is the answer to a packet that was sent earlier. */
 int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *packets, int count);
 
 /* `to`: NULL on a connected socket. Returns 0 or -errno. */
@@ -58,7 +58,7 @@ struct gyre_datagram_queue {
   char bytes[GYRE_DATAGRAM_BATCH][GYRE_DATAGRAM_QUEUED];
 };
 
-/* Copies a packet into the queue, unless its bytes are already in the next place. `local` may be
+/* Appends a packet. Copies its bytes, unless they are already in the next place. `local` may be
  * NULL. Returns false if the queue is full or the packet exceeds GYRE_DATAGRAM_QUEUED. */
 bool gyre_datagram_enqueue(struct gyre_datagram_queue *queue, const char *bytes, size_t length,
                            const struct gyre_datagram_address *to, const struct gyre_datagram_local *local);

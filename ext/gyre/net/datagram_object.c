@@ -25,7 +25,7 @@ struct object {
 struct packet {
   VALUE bytes, socket;
   bool truncated;
-  struct gyre_datagram_address from; /* allocated with `length` bytes */
+  struct gyre_datagram_address from; /* only its first `length` bytes are allocated */
 };
 
 static VALUE datagram_class, packet_class;
@@ -109,7 +109,7 @@ static void fail(VALUE self, int error, const char *what) {
   rb_exc_raise(rb_syserr_new_str(-error, rb_sprintf("%s %" PRIsVALUE, what, name)));
 }
 
-/* Drops packets that the kernel does not take, like a network. */
+/* Like a network, drops packets that the kernel does not take. */
 static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred) {
   struct object *object = GYRE_CONTAINER(deferred, struct object, flushing);
   bool open = object->forks == gyre_forks && gyre_socket_is_open(object->io, object->fd);
@@ -183,7 +183,8 @@ static VALUE object_receive(VALUE self, VALUE timeout) {
   return object->received[object->next++];
 }
 
-/* Waits for room. Raises EAGAIN for a full Unix socket at `to`, whose room is never reported. */
+/* Waits while the socket is full. If a Unix socket at `to` is full, raises EAGAIN, because its room
+ * is never reported. */
 static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_address *to) {
   struct object *object = get(self);
   flush(object);

@@ -14,8 +14,8 @@ struct gyre_deferred_send {
   struct gyre_watch watch; /* fd -1: does not wait for room */
   /* Called before each attempt, unless NULL. `again`: an earlier attempt has filled the socket. */
   void (*sending)(struct gyre_deferred_send *sends, bool again);
-  /* The owner's pointer to this struct; NULL if the owner embeds it. If nothing is left to send at
-   * the turn's end, the struct is freed and the pointer becomes NULL. */
+  /* Where the owner points to this struct; NULL if the owner embeds it. If nothing is left to send
+   * at the turn's end, the struct is freed and `*place` becomes NULL. */
   struct gyre_deferred_send **place;
 };
 
@@ -24,5 +24,5 @@ void gyre_deferred_send_init(struct gyre_deferred_send *sends, struct gyre_trans
 void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, struct gyre_scheduler *scheduler);
 /* In a forked child, drops the parent's queue. Call it before each use. */
 void gyre_deferred_send_check(struct gyre_deferred_send *sends);
-/* Call before closing the socket and before freeing. */
+/* Stops sending. Call it before the socket is closed, and before the struct is freed. */
 void gyre_deferred_send_stop(struct gyre_deferred_send *sends);

@@ -83,7 +83,7 @@ static int parse_v1(const uint8_t *bytes, size_t length, struct gyre_proxy_sourc
   size_t most = length < GYRE_PROXY_V1_BYTES ? length : GYRE_PROXY_V1_BYTES;
   const uint8_t *feed = memchr(bytes, '\n', most);
   if (!feed) return length < GYRE_PROXY_V1_BYTES ? 0 : GYRE_PROXY_WRONG;
-  if (feed[-1] != '\r') return GYRE_PROXY_WRONG; /* in bounds, as the prefix precedes it */
+  if (feed[-1] != '\r') return GYRE_PROXY_WRONG; /* in bounds: the prefix precedes the feed */
   return parse_line(bytes, feed - 1, source);
 }
 

@@ -16,7 +16,7 @@
 #define GYRE_PROXY_WRONG (-1)
 
 struct gyre_proxy_source {
-  uint8_t family; /* AF_INET or AF_INET6; 0: use the socket's own address */
+  uint8_t family; /* AF_INET or AF_INET6; 0: use the socket's peer address */
   uint8_t address[16];
 };
 

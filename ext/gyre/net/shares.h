@@ -16,7 +16,7 @@ struct gyre_shares {
   int process;
   struct {
     enum { GYRE_SHARE_KNOWN, GYRE_SHARE_AWAITED, GYRE_SHARE_GIVEN_UP } state;
-    unsigned signs; /* signs when last awaited; GIVEN_UP lasts until they change */
+    unsigned signs; /* the process's count when last awaited; GIVEN_UP lasts until it changes */
   } others[GYRE_SHARES_COUNT];
 };
 

@@ -25,7 +25,7 @@ bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns) {
   return result != 0;
 }
 
-/* Returns the IO's entry in the loop, which hooks share; NULL if there is no scheduler. */
+/* Returns the IO's entry in the loop, which the scheduler's hooks use, too; NULL: there is none. */
 static struct gyre_descriptor *held(struct gyre_scheduler *scheduler, VALUE io, int fd) {
   return scheduler ? gyre_loop_held(&scheduler->loop, fd, (uintptr_t)io) : NULL;
 }

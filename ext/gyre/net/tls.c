@@ -37,11 +37,11 @@ struct tls {
   size_t lent_length;
   int64_t sent_ns;        /* when bytes were last encrypted */
   uint32_t burst_bytes;   /* bytes encrypted since an idle time, counted up to FIRST_RECORD_BYTES */
-  uint32_t replied_bytes; /* bytes that receives queued since the queue was empty */
+  uint32_t replied_bytes; /* bytes that receives have queued since the queue was last empty */
   unsigned records;       /* records read in this call */
   unsigned idle_records;  /* records since the last data, or the handshake's start or end */
   int error;              /* -errno of the socket */
-  int failure;            /* error after data, for the next receive: libssl would report an end */
+  int failure;            /* error after data: the next receive returns it instead of an end */
   bool drained, ended;    /* the socket is empty; the peer has ended it */
   bool emptied;           /* the call's last recv got less than requested */
   bool writes;            /* libssl sends: it may read only the rest of a partial record */
@@ -73,7 +73,7 @@ static void look_at_first(struct tls *tls, const char *bytes) {
   tls->wordy = bytes[0] >= 'A' && bytes[0] <= 'Z';
 }
 
-/* Returns the number of bytes. 0: sets `drained`, `ended` or `error`. */
+/* Returns the number of received bytes. If it is 0, sets `drained`, `ended` or `error`. */
 static size_t receive(struct tls *tls, char *bytes, size_t length) {
   ssize_t count = GYRE_RETRY(gyre_recv(tls->transport->fd, bytes, length, MSG_DONTWAIT));
   if (count > 0) {
@@ -260,14 +260,14 @@ static int tls_handshake(struct gyre_transport *transport) {
     gyre_tls_session_forget(tls->context, tls->server); /* the peer may have refused this session */
   int sent = send_queued(tls);                          /* also sends an alert */
   if (sent == -EAGAIN && (error == 0 || error == -EAGAIN)) {
-    transport->read.wants = GYRE_WRITABLE; /* the peer replies only to received bytes */
+    transport->read.wants = GYRE_WRITABLE; /* send first: the peer waits for the queued bytes */
     return -EAGAIN;
   }
   return error == 0 ? sent : error;
 }
 
-/* Frees the 16 KB that libssl keeps for an answer after a ticket. Keeps buffers with part of a
- * record, because libssl before 3.0.14 frees them in use (CVE-2024-4741). */
+/* Frees the 16 KB that libssl keeps after a ticket, in case it must answer. Keeps buffers with part
+ * of a record, because libssl before 3.0.14 frees them while it uses them (CVE-2024-4741). */
 static void release_buffers(struct tls *tls) {
   if (!SSL_has_pending(tls->ssl) && strcmp(SSL_rstate_string(tls->ssl), "RH") == 0) SSL_free_buffers(tls->ssl);
 }
@@ -485,8 +485,8 @@ static bool normalize(const char *name, char text[TLSEXT_MAXLEN_host_name + 1]) 
   return true;
 }
 
-/* Takes over the transport's buffers: the input may begin the peer's handshake, and queued bytes
- * leave in plain text (STARTTLS, PROXY). */
+/* Takes over the transport's buffers: the input may be the beginning of the peer's handshake, and
+ * queued bytes leave in plain text (STARTTLS, PROXY). */
 static void take_over(struct tls *tls, struct gyre_transport *transport) {
   tls->transport = transport;
   tls->received = transport->input;

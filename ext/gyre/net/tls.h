@@ -1,4 +1,4 @@
-/* TLS by libssl: contexts, and transports over them. No ruby.h. */
+/* TLS by libssl: contexts, and transports that use them. No ruby.h. */
 #pragma once
 
 #include "feature.h"
@@ -42,14 +42,14 @@ void gyre_tls_context_release(struct gyre_tls_context *context);
  * label. Returns 0 or -ENOMEM. */
 int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *name, struct gyre_tls_context *identity);
 
-/* Sets the certificate's validity in seconds since 1970; false if there is no certificate. */
+/* Writes the certificate's validity, in seconds since 1970. Returns false without a certificate. */
 bool gyre_tls_context_times(const struct gyre_tls_context *context, int64_t *from, int64_t *until);
 
 /* Switches a plain transport to TLS. Queued bytes leave in plain text, then the handshake begins. A
- * client sends `name` unless it is an IP address, and checks it if the context verifies. A client
- * keeps sessions by `name` and `address`, because several servers may have the same name. A server
- * passes NULL for both. Returns 0 or -errno: -EDESTADDRREQ if a verifying client has no name,
- * -EINVAL if the name is too long. */
+ * client sends `name` unless it is an IP address. If the context verifies, the certificate must
+ * have this name. A client keeps sessions by `name` and `address`, because several servers may have
+ * the same name. A server passes NULL for both. Returns 0 or -errno: -EDESTADDRREQ if a verifying
+ * client has no name, -EINVAL if the name is too long. */
 int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name,
                    const char *address);
 
@@ -68,8 +68,8 @@ bool gyre_tls_begun(const struct gyre_transport *transport);
  * text protocol, drops the received bytes, makes the transport plain and returns true. */
 bool gyre_tls_leave(struct gyre_transport *transport);
 
-/* Call after -EPROTO or GYRE_TRUNCATED. Returns the reason, NULL if unknown, and sets the failed
- * step. Both are constant texts. */
+/* Call after -EPROTO or GYRE_TRUNCATED. Returns the reason, NULL if unknown, and sets `*failed`
+ * to the failed step. Both are constant texts. */
 const char *gyre_tls_error(const struct gyre_transport *transport, const char **failed);
 bool gyre_tls_agreed(const struct gyre_transport *transport, const char *protocol); /* by ALPN */
 bool gyre_tls_resumed(const struct gyre_transport *transport);

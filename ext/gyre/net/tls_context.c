@@ -164,7 +164,7 @@ static int choose_identity(SSL *ssl, int *alert, void *argument) {
   struct gyre_tls_context *identity = asked_name(ssl, name) ? find_identity(context, name) : NULL;
   *alert = SSL_AD_INTERNAL_ERROR;
   if (!identity) return SSL_CLIENT_HELLO_SUCCESS; /* the default identity */
-  SSL_certs_clear(ssl);                           /* libssl might choose another key type */
+  SSL_certs_clear(ssl);                           /* else the default key might be chosen */
   if (!show(ssl, identity) || !limit_sessions(ssl, context, identity)) return SSL_CLIENT_HELLO_ERROR;
   SSL_set_app_data(ssl, identity);
   return SSL_CLIENT_HELLO_SUCCESS;

@@ -27,7 +27,7 @@ struct gyre_tls_context {
  * false with a reason in `error` (GYRE_TLS_ERROR_BYTES). */
 bool gyre_tls_identity_use(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error);
 
-/* tls_context.c, for clients: sessions by server. The SSL keeps `server` as its app data. */
+/* tls_context.c: a client's session with `server`. The SSL keeps this pointer as its app data. */
 void gyre_tls_session_offer(struct gyre_tls_context *context, SSL *ssl, const char *server);
 void gyre_tls_session_forget(struct gyre_tls_context *context, const char *server);
 

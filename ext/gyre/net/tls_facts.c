@@ -94,7 +94,7 @@ static VALUE call_judge(VALUE argument) {
   return rb_funcall(judging->judge, rb_intern("call"), 1, judging->der);
 }
 
-/* An exception must not unwind libssl's frames. It rejects the certificate. */
+/* An exception must not unwind libssl's frames; instead, it rejects the certificate. */
 static bool judge(void *argument, const unsigned char *der, int length) {
   const struct gyre_transport_object *object = argument;
   struct judging judging = {object->judge, rb_str_new((const char *)der, length)};

@@ -158,7 +158,7 @@ static bool use_authorities(SSL_CTX *ssl, const struct gyre_tls_options *options
   return true;
 }
 
-/* Makes libssl check the whole chain. A certificate is refused if its authority has no list. */
+/* Reads the lists and makes libssl check the whole chain, where each authority must have a list. */
 static bool use_revocations(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
   BIO *bio = BIO_new_mem_buf(options->crl, -1);
   X509_STORE *store = SSL_CTX_get_cert_store(ssl);

@@ -7,7 +7,7 @@
 
 static void context_free(void *opaque) { gyre_tls_context_release(opaque); }
 
-static size_t context_size(const void *opaque) { return 4096; } /* an estimate: libssl has none */
+static size_t context_size(const void *opaque) { return 4096; } /* an estimate */
 
 GYRE_TYPE(context_type, "Gyre::TLS::Context", NULL, context_free, context_size, RUBY_TYPED_FREE_IMMEDIATELY);
 

@@ -24,7 +24,7 @@
 #define STATE_BYTES 32
 #define NAME_BYTES 16
 #define KEY_BYTES 32
-/* Maximum intervals to step through. A longer jump of the clock is skipped. */
+/* Maximum intervals to step through. After a longer jump of the clock, one step is enough. */
 #define STEPS_LIMIT 10000
 #define NUMBER_LIMIT (INT64_C(1) << 48) /* limit of an interval's number; more: a damaged file */
 

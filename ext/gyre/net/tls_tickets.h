@@ -21,8 +21,8 @@ struct gyre_tls_tickets *gyre_tls_tickets_retain(struct gyre_tls_tickets *ticket
 void gyre_tls_tickets_release(struct gyre_tls_tickets *tickets);
 void gyre_tls_tickets_save(struct gyre_tls_tickets *tickets, unsigned char bytes[GYRE_TLS_TICKETS_BYTES]);
 
-/* Chooses the key of a ticket, for SSL_CTX_set_tlsext_ticket_key_evp_cb. Returns 1, 2 for an older
- * key, 0 for an unknown key, or -1 on failure. */
+/* Chooses the key of a ticket, for SSL_CTX_set_tlsext_ticket_key_evp_cb. Returns 1 for the
+ * present key, 2 for an older one, 0 for an unknown one, or -1 on failure. */
 int gyre_tls_tickets_choose(struct gyre_tls_tickets *tickets, unsigned char name[16], unsigned char *vector,
                             EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, int encrypting);
 #endif

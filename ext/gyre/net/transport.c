@@ -240,7 +240,7 @@ ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int6
   ssize_t count = transport->operations->sendfile(transport, file, offset, length);
   char byte;
   if (count < 0 && count != -EAGAIN && pread(file, &byte, 1, (off_t)offset) < 0)
-    return -errno; /* an error of the file: a folder, a pipe, write-only, or damaged */
+    return -errno; /* the file is a folder, a pipe, write-only, or damaged */
   return sent(transport, count);
 }
 
@@ -276,7 +276,7 @@ int gyre_transport_flush(struct gyre_transport *transport) {
 int gyre_transport_end(struct gyre_transport *transport) {
   if (transport->write.state == GYRE_SIDE_ENDED) return 0;
   if (transport->occupied) return gyre_transport_flush(transport);
-  bool begun = transport->handshaken || transport->output; /* false: no end is due */
+  bool begun = transport->handshaken || transport->output; /* false: there is nothing to end */
   if (transport->write.state == GYRE_SIDE_OPEN) transport->write.state = begun ? GYRE_SIDE_ENDING : GYRE_SIDE_ENDED;
   if (!begun) return 0;
   return gyre_transport_flush(transport);
@@ -301,8 +301,8 @@ static ssize_t plain_sendv(struct gyre_transport *transport, const struct iovec 
   return result(&transport->write, GYRE_WRITABLE, sent);
 }
 
-/* Sends a file's bytes by sendfile. Reads and sends a piece of a file that sendfile does not
- * support. Needs a non-blocking socket. May raise SIGPIPE, which Ruby ignores. */
+/* Sends a file's bytes by sendfile. If sendfile does not support the file, reads and sends a piece
+ * of it. Needs a non-blocking socket. May raise SIGPIPE, which Ruby ignores. */
 static ssize_t plain_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
 #ifdef GYRE_HAVE_SENDFILE
   off_t from = (off_t)offset;

@@ -37,7 +37,7 @@ struct gyre_side {
 /* TLS ended without close_notify, so the stream may be truncated (RFC 8446, section 6.1). */
 #define GYRE_TRUNCATED (-EBADMSG)
 
-/* Calls that fail return -errno. -EAGAIN sets the side's `wants`. `handshake` may be NULL. */
+/* Calls that fail return -errno; if it is -EAGAIN, they set `wants`. `handshake` may be NULL. */
 struct gyre_transport_operations {
   int (*handshake)(struct gyre_transport *transport);                               /* 0: done */
   ssize_t (*receive)(struct gyre_transport *transport, void *bytes, size_t length); /* 0: the end */
@@ -48,10 +48,10 @@ struct gyre_transport_operations {
   int (*flush)(struct gyre_transport *transport);         /* sends `held` bytes; NULL: none */
   int (*end)(struct gyre_transport *transport);           /* ends the stream for the peer */
   size_t (*held)(const struct gyre_transport *transport); /* bytes that `flush` would send; NULL: none */
-  /* True if the layer holds received bytes, which the kernel no longer reports. `whole`: ignores a
-   * record's beginning. NULL: the layer holds none. */
+  /* True if the layer holds received bytes, which the kernel no longer reports. `whole`: ignores an
+   * incomplete record. NULL: the layer holds none. */
   bool (*pending)(const struct gyre_transport *transport, bool whole);
-  /* True if the last receive emptied socket and layer. NULL: any short receive did. */
+  /* True if the last receive emptied socket and layer. NULL: a short receive always does. */
   bool (*emptied)(const struct gyre_transport *transport);
   void (*release)(struct gyre_transport *transport); /* frees transport->state; NULL: none */
 };
@@ -65,7 +65,7 @@ struct gyre_transport {
   int fd;                              /* -1 once closed */
   struct gyre_side read, write;
   bool handshaken : 1;
-  bool occupied : 1; /* in a message of several calls; the queue waits for its end */
+  bool occupied : 1; /* by a message of several calls, for whose end the queue waits */
 };
 
 extern const struct gyre_transport_operations gyre_transport_plain;
@@ -82,11 +82,11 @@ void gyre_transport_abandon(struct gyre_transport *transport);
  * and sending continue a handshake, too. */
 int gyre_transport_handshake(struct gyre_transport *transport);
 
-/* Receives once into the caller's memory. These bytes follow the input. Returns the number of
- * bytes, 0 at the end, -EAGAIN or -errno. */
+/* Receives once into the caller's memory. In the stream, these bytes follow the input. Returns the
+ * number of bytes, 0 at the end, -EAGAIN or -errno. */
 ssize_t gyre_transport_receive(struct gyre_transport *transport, void *bytes, size_t length);
 /* True if a call that requested `length` bytes and received `received` has emptied the socket. The
- * kernel will report more. */
+ * kernel then reports later bytes. */
 static inline bool gyre_transport_emptied(const struct gyre_transport *transport, size_t received, size_t length) {
   return transport->operations->emptied ? transport->operations->emptied(transport) : received < length;
 }
@@ -149,6 +149,6 @@ void gyre_bytes_free(struct gyre_bytes **bytes);
 #define GYRE_LENT_BYTES (64 * 1024)
 char *gyre_lent_received(void); /* from the socket */
 char *gyre_lent_plain(void);    /* to or from a protocol */
-/* For datagram.c. Usual packets touch about 64 KB of this memory. */
+/* For datagram.c. Packets of usual length touch about 64 KB of this memory. */
 #define GYRE_LENT_PACKETS_BYTES (1024 * 1024)
 char *gyre_lent_packets(void);

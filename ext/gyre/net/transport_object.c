@@ -373,7 +373,7 @@ static uint64_t queued_bytes_sent(const struct gyre_transport_object *object) {
   return object->transport.sent_bytes - object->file_bytes;
 }
 
-/* Returns Qundef instead of waiting if it does not have its turn. */
+/* Returns Qundef instead of waiting if the writer does not have its turn. */
 static VALUE flush_on(VALUE argument) {
   struct flushing *flushing = (struct flushing *)argument;
   struct gyre_transport_object *object = gyre_transport_object_get(flushing->self);
@@ -390,7 +390,7 @@ static VALUE flush_on(VALUE argument) {
 }
 
 /* Waits until at most `rest` of the queued bytes are unsent. After an exception, `writers` still
- * counts this writer, because the rest may never leave. */
+ * counts this writer, because its bytes may never leave. */
 static void flush(VALUE self, struct gyre_transport_object *object, int (*call)(struct gyre_transport *),
                   uint32_t rest) {
   struct flushing flushing = {.self = self,
@@ -485,7 +485,7 @@ static VALUE object_append(VALUE self, VALUE string) {
   return self;
 }
 
-/* Queues a string in a Gyre scheduler. Never waits: the caller limits unsent bytes.
+/* Queues a string in a Gyre scheduler. Never waits: the caller must limit unsent bytes.
  * @param string [String]
  * @return [self]
  * @raise [SystemCallError] the write side has ended or failed */
@@ -679,7 +679,7 @@ static VALUE object_begin_tls(VALUE self, VALUE context, VALUE name) {
 }
 #endif
 
-/* @api private Waits up to `timeout` seconds. */
+/* @api private Completes the TLS handshake. Waits up to `timeout` seconds. */
 static VALUE object_handshake(VALUE self, VALUE timeout) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   int64_t duration_ns = gyre_duration_ns(timeout), end_ns = gyre_timers_now() + duration_ns;

@@ -22,7 +22,7 @@ struct gyre_transport_object {
 struct gyre_transport_object *gyre_transport_object_get(VALUE self);
 /* Raises the exception for -errno `error`. `what`: the failed action. */
 NORETURN(void gyre_transport_object_fail(struct gyre_transport_object *object, int error, const char *what));
-/* Converts a positive number of bytes. Raises ArgumentError for others. */
+/* Converts a number of bytes. Raises ArgumentError unless it is positive. */
 long gyre_transport_object_limit(VALUE value);
 /* True if receiving would return -EAGAIN: wait before receiving. */
 bool gyre_transport_object_is_drained(struct gyre_transport_object *object);

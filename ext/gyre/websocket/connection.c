@@ -110,7 +110,7 @@ static void wait_for_room(struct gyre_websocket *websocket) {
   schedule(websocket);
 }
 
-/* An HTTP/2 stream's output is counted elsewhere. */
+/* An HTTP/2 stream's output is counted by h2/session.c. */
 static void count_output(struct gyre_websocket *websocket) {
   bool counts = websocket->connection && !websocket->connection->inner;
   gyre_http_budget_hold(&websocket->acceptor->capacity.output, &websocket->counted.output,
@@ -382,7 +382,7 @@ static bool is_due(const struct gyre_websocket *websocket) {
 /* Releases the Ruby object once nothing is left to do. */
 static void settle(struct gyre_websocket *websocket) {
   if (websocket->connection || websocket->run.busy || is_due(websocket)) return;
-  gyre_list_remove(&websocket->run.starting.node); /* posted for output that drained just before the end */
+  gyre_list_remove(&websocket->run.starting.node); /* due for output that drained before the end */
   rb_hash_delete(websocket->acceptor->upgraded, websocket->self);
   if (!websocket->abandoned) gyre_http_acceptor_settle(websocket->acceptor);
 }

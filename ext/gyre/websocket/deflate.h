@@ -33,11 +33,11 @@ struct gyre_websocket_inflation {
   struct z_stream_s *stream;
   struct gyre_utf8 utf8;
   uint32_t left;         /* bytes that the message may still have */
-  bool text, tail, ends; /* a text; the unsent end was added; a block ends here */
+  bool text, tail, ends; /* a text; the message's unsent end was added; a block ends here */
 };
 
 /* Begins a message, whose bytes must stay until its end. Returns false if there is no memory. */
 bool gyre_websocket_inflate_begin(struct gyre_websocket_inflation *inflation,
                                   struct gyre_websocket_compression *compression, const char *bytes, uint32_t length);
-/* Inflates the next part. Returns its bytes, 0 at the message's end, or the negative close code. */
+/* Inflates the next part. Returns its length, 0 at the message's end, or a negative close code. */
 int gyre_websocket_inflate(struct gyre_websocket_inflation *inflation, char *bytes, uint32_t room);

@@ -37,7 +37,7 @@ static inline bool gyre_websocket_code_is_valid(unsigned code) {
   return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) || (code >= 3000 && code <= 4999);
 }
 
-/* Writes the head of a server's unmasked, final frame; returns its bytes. */
+/* Writes the head of a server's unmasked, final frame. Returns the head's length. */
 static inline size_t gyre_websocket_frame_head(uint8_t *head, unsigned opcode, bool compressed, uint64_t length) {
   head[0] = (uint8_t)(0x80 | (compressed ? 0x40 : 0) | opcode);
   if (length < 126) {

@@ -9,7 +9,7 @@ struct head {
   bool final, compressed, reserved, masked, minimal;
 };
 
-/* Returns false if it is incomplete. */
+/* Returns false if the head is incomplete. */
 static bool parse_head(struct head *head, const uint8_t *bytes, uint32_t available) {
   if (available < 2) return false;
   unsigned short_length = bytes[1] & 0x7f;

@@ -17,7 +17,7 @@ struct gyre_websocket_input {
     uint64_t length, taken;
     uint8_t mask[4];
     bool begun, final;
-  } frame; /* frame of the current message */
+  } frame; /* the current message's current frame */
   struct gyre_utf8 utf8;
   uint8_t opcode;    /* the current message's: TEXT or BINARY; 0: none */
   bool compressed;   /* the current message is compressed */
@@ -45,11 +45,11 @@ struct gyre_websocket_event {
 /* Parses more of the buffer. Not called after CLOSED or BROKEN. */
 struct gyre_websocket_event gyre_websocket_input_next(struct gyre_websocket_input *input, char *bytes, uint32_t length);
 
-/* Call after copying the message: its bytes may then be removed. */
+/* Call after copying the message. Then gyre_websocket_input_release lets its bytes be removed. */
 void gyre_websocket_input_taken(struct gyre_websocket_input *input);
 
-/* Moves unread bytes to the end of an incomplete message, over heads and control frames. Returns
- * the new length. */
+/* Moves bytes that are not yet parsed to the end of an incomplete message, over heads and control
+ * frames. Returns the new length. */
 uint32_t gyre_websocket_input_close_gap(struct gyre_websocket_input *input, char *bytes, uint32_t length);
 
 /* Returns the number of bytes to remove from the buffer's beginning. */

@@ -110,8 +110,8 @@ static bool has_more_than(const struct gyre_websocket *websocket, size_t bytes) 
   return gyre_websocket_unsent(websocket) > bytes || gyre_websocket_is_crowded(websocket);
 }
 
-/* If more than `output_bytes` are unsent, waits until half of them are left. While the server's
- * budget is used up, waits until nothing is left. */
+/* If more than `output_bytes` are unsent, waits until only half of `output_bytes` are unsent. While
+ * the server's budget is used up, waits until nothing is unsent. */
 static void wait_for_room(VALUE self) {
   struct gyre_websocket *websocket = websocket_get(self);
   if (!has_more_than(websocket, websocket->limits.output_bytes)) return;
@@ -124,7 +124,7 @@ static VALUE websocket_write(VALUE self, VALUE message) {
   struct gyre_websocket *websocket = websocket_get(self);
   StringValue(message);
   unsigned opcode = opcode_of(message);
-  check_open(websocket); /* first: any thread may use a closed socket */
+  check_open(websocket); /* first: with a closed socket, other threads come here, too */
   if (gyre_clock_is_due(websocket->acceptor->scheduler)) {
     gyre_yield_if_due(websocket->acceptor->scheduler);
     check_open(websocket);
@@ -205,7 +205,7 @@ static VALUE websocket_deliver_all(VALUE class, VALUE message, VALUE subscribers
   return LONG2NUM(taken);
 }
 
-/* Adds the socket to a topic's Hash until its end. Returns false if it has ended. */
+/* Adds the socket to a topic's Hash, until the socket ends. Returns false if it has ended. */
 static VALUE websocket_join(VALUE self, VALUE topic) {
   struct gyre_websocket *websocket = websocket_get(self);
   Check_Type(topic, T_HASH);

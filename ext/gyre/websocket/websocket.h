@@ -30,7 +30,7 @@ struct gyre_websocket_waiter {
   unsigned change; /* enum gyre_websocket_change */
 };
 
-/* Watches for room in the socket, which most sockets never need. */
+/* Watches for room in the socket. Most WebSockets never need it. */
 struct gyre_websocket_room {
   struct gyre_watch watch;
   struct gyre_websocket *websocket;
@@ -84,7 +84,7 @@ struct gyre_websocket {
   struct gyre_deferred sending; /* sends the queue at the turn's end */
   struct {
     uint32_t sent, answered;
-  } pings; /* numbers of the last ping and the last pong */
+  } pings; /* numbers of the last sent ping and the last received pong */
   struct {
     char *reason;   /* or NULL */
     uint16_t code;  /* 0: open */
