@@ -460,7 +460,7 @@ static VALUE forwarder_new(VALUE class, VALUE sockaddr, VALUE random) {
   return self;
 }
 
-/* Draws until a place is free. Returns NULL if this forwarder takes no more questions. */
+/* Draws random bytes until their place is free. NULL: this forwarder takes no more questions. */
 static struct place *draw(struct forwarder *forwarder) {
   while (forwarder->packets.scheduler && forwarder->packets.client.forks == gyre_forks && !is_old(forwarder)) {
     const char *drawn = RSTRING_PTR(forwarder->random) + forwarder->next;

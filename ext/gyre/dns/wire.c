@@ -266,8 +266,8 @@ static uint8_t *take(struct gyre_dns_writer *writer, size_t bytes) {
   return writer->bytes + writer->length - bytes;
 }
 
-/* Compares only with earlier names, because this name's suffixes are incomplete. After a failure,
- * `put` restores length and suffixes. */
+/* Writes a name, compressed by earlier names only: its own suffixes are incomplete. After a
+ * failure, `put` restores length and suffixes. */
 static bool put_name(struct gyre_dns_writer *writer, const uint8_t *name) {
   unsigned known = writer->suffixes;
   uint8_t *to;

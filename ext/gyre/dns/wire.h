@@ -90,7 +90,7 @@ enum gyre_dns_verdict {
   GYRE_DNS_MALFORMED, /* id and flags are set, and the question if it could be read */
 };
 
-/* The query's options then point into `bytes`. */
+/* Reads a message. The query's options then point into `bytes`. */
 enum gyre_dns_verdict gyre_dns_query_read(struct gyre_dns_query *query, const uint8_t *bytes, size_t length);
 
 /* Returns an EDNS option's bytes, or NULL. */

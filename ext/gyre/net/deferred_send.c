@@ -60,8 +60,8 @@ void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, str
   gyre_loop_defer(&scheduler->loop, &sends->deferred);
 }
 
-/* Drops the parent's queue. Leaves the watch in its list, because that list may have watches on the
- * stacks of fibers that a child lacks. */
+/* Drops the parent's queue. Does not unlink the watch, because its neighbours in the list may be on
+ * stacks of fibers that a child does not have. */
 void gyre_deferred_send_check(struct gyre_deferred_send *sends) {
   if (!sends->scheduler || sends->client.forks == gyre_forks) return;
   sends->watch.fd = -1;

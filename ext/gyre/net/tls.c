@@ -49,7 +49,7 @@ struct tls {
   gyre_tls_judge *judge;  /* NULL: authorities decide */
   void *judge_argument;
   int judged_depth;   /* depth of the last judged certificate; -1: none */
-  bool trusted;       /* the judge's verdict on this certificate */
+  bool trusted;       /* the judge's verdict on the last judged certificate */
   const char *failed; /* failed step and reason: constant texts */
   const char *reason;
   char server[]; /* a client's server, "NAME ADDRESS"; else "" */
@@ -215,7 +215,7 @@ static void note(struct tls *tls) {
   forget_errors();
 }
 
-/* Translates the result of a call that moved no bytes; 0: the peer has sent close_notify. */
+/* Returns -errno for a libssl call that moved no bytes; 0: the peer has sent close_notify. */
 static int outcome(struct tls *tls, int result, struct gyre_side *side) {
   switch (SSL_get_error(tls->ssl, result)) {
   case SSL_ERROR_WANT_READ: side->wants = GYRE_READABLE; return -EAGAIN;

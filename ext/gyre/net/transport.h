@@ -51,7 +51,7 @@ struct gyre_transport_operations {
   /* True if the layer holds received bytes, which the kernel no longer reports. `whole`: ignores an
    * incomplete record. NULL: the layer holds none. */
   bool (*pending)(const struct gyre_transport *transport, bool whole);
-  /* True if the last receive emptied socket and layer. NULL: a short receive always does. */
+  /* True if the last receive emptied socket and layer. NULL: true if it got less than requested. */
   bool (*emptied)(const struct gyre_transport *transport);
   void (*release)(struct gyre_transport *transport); /* frees transport->state; NULL: none */
 };
@@ -147,8 +147,8 @@ void gyre_bytes_free(struct gyre_bytes **bytes);
 /* Lend this thread's memory until a call into net/ uses the same part of it. Return NULL if there
  * is no memory. */
 #define GYRE_LENT_BYTES (64 * 1024)
-char *gyre_lent_received(void); /* from the socket */
-char *gyre_lent_plain(void);    /* to or from a protocol */
+char *gyre_lent_received(void); /* for bytes from the socket */
+char *gyre_lent_plain(void);    /* for bytes to or from a protocol */
 /* For datagram.c. Packets of usual length touch about 64 KB of this memory. */
 #define GYRE_LENT_PACKETS_BYTES (1024 * 1024)
 char *gyre_lent_packets(void);

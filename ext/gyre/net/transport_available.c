@@ -110,7 +110,7 @@ static VALUE object_handshake_available(VALUE self) {
   return available(self, gyre_transport_handshake, true, "TLS handshake with");
 }
 
-/* Returns the events to wait for before the next call that never waits.
+/* Returns the events for which a loop should watch before these methods are called again.
  * @example loop.watch_io(key, transport.to_io, **transport.wants)
  * @param read [Boolean] whether the protocol wants input
  * @return [Hash{Symbol => Boolean}, nil] keywords of Gyre::Loop#watch_io, frozen; nil: no event

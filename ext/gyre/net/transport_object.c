@@ -200,10 +200,10 @@ VALUE gyre_transport_object_take(struct gyre_transport_object *object, size_t le
 struct reading {
   VALUE self;
   enum { READ_PARTIAL, READ_LENGTH, READ_ALL, READ_UNTIL } kind;
-  bool waits;      /* has its turn and may wait */
+  bool waits;      /* the reader has its turn and may wait */
   int receptions;  /* receives of a reader that does not have its turn */
   bool keep, rest; /* the result keeps the separator; a rest at the end is returned */
-  size_t limit;    /* bytes: exact number, or maximum */
+  size_t limit;    /* number of bytes: exact for READ_LENGTH, else maximum */
   VALUE separator;
   size_t seen;      /* input bytes known to have no separator */
   uint64_t seen_at; /* stream position of the input's start */
@@ -281,7 +281,7 @@ bool gyre_transport_object_is_drained(struct gyre_transport_object *object) {
 }
 
 /* Reads until the result is complete. If the reader does not have its turn, returns Qundef instead
- * of waiting or yielding, because another reader would take its bytes. */
+ * of waiting or yielding, because another reader could take its bytes. */
 static VALUE read_on(VALUE argument) {
   struct reading *reading = (struct reading *)argument;
   struct gyre_transport_object *object = gyre_transport_object_get(reading->self);

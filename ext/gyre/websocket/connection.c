@@ -382,7 +382,7 @@ static bool is_due(const struct gyre_websocket *websocket) {
 /* Releases the Ruby object once nothing is left to do. */
 static void settle(struct gyre_websocket *websocket) {
   if (websocket->connection || websocket->run.busy || is_due(websocket)) return;
-  gyre_list_remove(&websocket->run.starting.node); /* due for output that drained before the end */
+  gyre_list_remove(&websocket->run.starting.node); /* linked if output drained before the end */
   rb_hash_delete(websocket->acceptor->upgraded, websocket->self);
   if (!websocket->abandoned) gyre_http_acceptor_settle(websocket->acceptor);
 }
@@ -470,8 +470,8 @@ static VALUE websocket_event(VALUE self) {
   return on_close;
 }
 
-/* Returns the turn's next due socket, or nil. `clean` is false if fiber-locals are left, and nil if
- * an interrupt has ended the code; the socket is then closed, too. */
+/* Ends the code's run. Returns the turn's next due socket, or nil. `clean` is false if fiber-locals
+ * are left, and nil if an interrupt has ended the code; the socket is then closed, too. */
 static VALUE websocket_over(VALUE self, VALUE clean) {
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
   struct gyre_scheduler *scheduler = websocket->acceptor->scheduler;

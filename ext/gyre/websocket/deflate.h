@@ -6,7 +6,7 @@
 #include "websocket/frame.h"
 #include "websocket/utf8.h"
 
-/* Both directions of a socket. Window bits are 0 if no compression was negotiated. */
+/* A socket's compression in both directions. Window bits are 0 if no compression was negotiated. */
 struct gyre_websocket_compression {
   struct z_stream_s *deflater, *inflater; /* kept for context takeover, from their first message; else NULL */
   uint8_t sent_bits, received_bits;

@@ -11,7 +11,7 @@
 
 struct gyre_websocket_input {
   uint32_t start, held, next;
-  uint32_t message_bytes; /* maximum bytes of a message as received */
+  uint32_t message_bytes; /* maximum bytes of a message, before it is inflated */
   uint32_t frames;        /* frames of the current message so far */
   struct {
     uint64_t length, taken;

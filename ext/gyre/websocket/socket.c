@@ -15,7 +15,7 @@ static void websocket_mark(void *opaque) {
 
 static void websocket_free(void *opaque) {
   struct gyre_websocket *websocket = opaque;
-  if (websocket->connection) websocket->connection->own = NULL; /* freed in any order at exit */
+  if (websocket->connection) websocket->connection->own = NULL; /* at exit either is freed first */
   gyre_websocket_deflate_free(&websocket->compression);
   free(websocket->end.reason);
   free(websocket->room);
@@ -191,7 +191,8 @@ static VALUE websocket_deliver_all(VALUE class, VALUE message, VALUE subscribers
   for (long i = 0; i < RARRAY_LEN(subscribers); i++) {
     VALUE subscriber = RARRAY_AREF(subscribers, i), result;
     fetch_ahead(class, subscribers, i);
-    if (rb_class_of(subscriber) == class || rb_obj_class(subscriber) == class) { /* maybe extended by the program */
+    /* The second check is for a socket that the program has extended. */
+    if (rb_class_of(subscriber) == class || rb_obj_class(subscriber) == class) {
       unsigned its_bits = websocket_get(subscriber)->compression.sent_bits;
       if (NIL_P(frame) || its_bits != bits)
         frame = rb_funcall(message, rb_intern("frame"), 1, UINT2NUM(bits = its_bits));

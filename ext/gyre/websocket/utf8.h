@@ -8,7 +8,7 @@
 /* All zero: at a character's beginning. */
 struct gyre_utf8 {
   uint8_t missing;     /* missing bytes of the current character */
-  uint8_t least, most; /* bounds of its next byte */
+  uint8_t least, most; /* bounds of the character's next byte */
 };
 
 /* Returns false once the text cannot be UTF-8. */

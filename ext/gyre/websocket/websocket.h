@@ -43,7 +43,7 @@ struct gyre_websocket_limits {
 
 /* The app's code (connection.c). */
 struct gyre_websocket_run {
-  VALUE session, fiber;           /* `fiber`: runs the code, or nil */
+  VALUE session, fiber;           /* `fiber` runs the code; nil: none does */
   struct gyre_post starting;      /* linked while the code is due */
   uint8_t wants;                  /* enum gyre_websocket_wants */
   bool begun, opened, busy, told; /* request over, on_open called, code runs, on_close called */
