@@ -23,7 +23,7 @@ static VALUE zone_new(VALUE class, VALUE origin) {
 
 static VALUE zone_origin(VALUE self) { return gyre_dns_name_string(gyre_dns_zone_origin(get_zone(self))); }
 
-/* Takes data as in a Record. Raises ArgumentError if the zone may not have the record. */
+/* Takes a Record's name, type, TTL and data. Raises ArgumentError if the zone may not have it. */
 static VALUE zone_add(VALUE self, VALUE name, VALUE type, VALUE ttl, VALUE data) {
   struct gyre_dns_zone *zone = get_zone(self);
   uint8_t owner[GYRE_DNS_NAME_BYTES];

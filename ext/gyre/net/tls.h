@@ -11,7 +11,7 @@ struct gyre_tls_tickets;
 
 enum gyre_tls_verify { GYRE_TLS_VERIFY_NONE, GYRE_TLS_VERIFY_OPTIONAL, GYRE_TLS_VERIFY_REQUIRED };
 
-/* Options of a context, which keeps none of the texts. Texts are PEM unless noted, or NULL. */
+/* Options of a context, which keeps none of the texts. Texts are NULL or, unless noted, PEM. */
 struct gyre_tls_options {
   bool server;
   const char *certificate; /* followed by the certificates between it and the root */

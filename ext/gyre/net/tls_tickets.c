@@ -26,7 +26,7 @@
 #define KEY_BYTES 32
 /* Maximum intervals to step through. After a longer jump of the clock, one step is enough. */
 #define STEPS_LIMIT 10000
-#define NUMBER_LIMIT (INT64_C(1) << 48) /* limit of an interval's number; more: a damaged file */
+#define NUMBER_LIMIT (INT64_C(1) << 48) /* an interval's maximum number; more: a damaged file */
 
 struct key {
   unsigned char name[NAME_BYTES];

@@ -65,7 +65,7 @@ struct gyre_transport {
   int fd;                              /* -1 once closed */
   struct gyre_side read, write;
   bool handshaken : 1;
-  bool occupied : 1; /* by a message of several calls, for whose end the queue waits */
+  bool occupied : 1; /* a message of several calls is unfinished; the queue waits for its end */
 };
 
 extern const struct gyre_transport_operations gyre_transport_plain;

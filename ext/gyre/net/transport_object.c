@@ -252,7 +252,7 @@ static VALUE take_at_end(struct reading *reading, struct gyre_transport_object *
                                                                      : Qnil;
 }
 
-/* Receives once: READ_PARTIAL into `string`, others into the input. Returns bytes or -errno. */
+/* Receives once: READ_PARTIAL to `string`, other kinds to the input. Returns bytes or -errno. */
 static ssize_t receive(struct reading *reading, struct gyre_transport_object *object, VALUE *string) {
   struct gyre_transport *transport = &object->transport;
   size_t most = GYRE_LENT_BYTES;
@@ -494,7 +494,7 @@ static VALUE object_send_soon(VALUE self, VALUE string) {
   return self;
 }
 
-/* Cancels sending at the turn's end: the queue waits for another call that sends.
+/* Cancels the send at the turn's end: the queue waits for another call that sends.
  * @return [self] */
 static VALUE object_hold(VALUE self) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
