@@ -30,8 +30,8 @@ VALUE gyre_mGyre;
 PARTS(DECLARE)
 
 #ifdef __SANITIZE_ADDRESS__
-/* Replaces a function of the sanitizer, which runs before each longjmp and warns about fibers'
- * stacks. The build does not instrument stacks (extconf.rb). */
+/* Replaces the sanitizer's function that runs before each longjmp and warns about fibers' stacks.
+ * It is not needed, because the build does not instrument stacks (extconf.rb). */
 void __asan_handle_no_return(void);
 void __asan_handle_no_return(void) {}
 #endif

@@ -24,7 +24,7 @@ static inline void gyre_mark(const VALUE *objects, size_t count) {
 }
 #define GYRE_MARK(...) gyre_mark((const VALUE[]){__VA_ARGS__}, sizeof((const VALUE[]){__VA_ARGS__}) / sizeof(VALUE))
 
-/* Keeps the object alive and pinned until the process ends. Ruby itself keeps named classes. */
+/* Keeps the object alive and pinned until the process ends. Named classes need no such call. */
 static inline VALUE gyre_kept(VALUE object) {
   rb_gc_register_mark_object(object);
   return object;
@@ -36,13 +36,13 @@ struct gyre_watch;
 /* Opens a loop on the named backend (a String). May raise. */
 void gyre_loop_open_on(struct gyre_loop *loop, VALUE name);
 
-/* loop_close.c: until gyre_loop_close, IO#close and IO#reopen wake this loop's waits. */
+/* From now until gyre_loop_close, IO#close and IO#reopen wake this loop's waits (loop_close.c). */
 void gyre_loop_enlist(struct gyre_loop *loop);
-/* Called for each watch of a closed IO's number, on each loop, in the closing thread. Ends a wait
- * only if it waits for `io`. Returns true if the watch belongs to the listener's part. */
+/* Called for each watch of a closed IO's number, on each loop, in the closing thread. Wakes the
+ * waiter if it waits for `io`. Returns false if the watch is another listener's. */
 typedef bool gyre_close_listener(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io);
 void gyre_loop_on_io_close(gyre_close_listener *listener);
-/* Returns the loop of this thread's scheduler, or NULL. scheduler.c sets it. */
+/* Returns the loop of this thread's scheduler, or NULL. scheduler.c sets this pointer. */
 extern struct gyre_loop *(*gyre_loop_here)(void);
 /* Calls no Ruby code. */
 bool gyre_io_is_closed(VALUE io);

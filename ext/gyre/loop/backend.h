@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* The values of IO::READABLE, IO::PRIORITY and IO::WRITABLE. An error or complete hang-up is
- * reported as readable and writable, and the next call returns the cause. */
+ * reported as readable and writable, and the next read or write returns the cause. */
 #define GYRE_READABLE 1u
 #define GYRE_PRIORITY 2u
 #define GYRE_WRITABLE 4u
@@ -31,7 +31,7 @@
 #define GYRE_LEVEL 16u
 
 /* Only requested: the caller ends the watch before it closes the descriptor. So even a backend that
- * keeps watched files open may keep the watch. */
+ * keeps watched files open may keep the watch after a report. */
 #define GYRE_STANDING 32u
 
 /* Only requested: a call has returned "would block", so the descriptor is not a regular file. */
@@ -48,8 +48,8 @@ struct gyre_event {
 };
 
 /* A watch stays until the close and reports each change once; another `watch` reports the present
- * state. On a backend that lacks this bit, a report ends the watch, unless it has GYRE_READ_ENDED,
- * or GYRE_STANDING but not GYRE_LEVEL. The loop then calls `watch` again. */
+ * state. On a backend that lacks this bit, a watch ends with its first report, unless the watch has
+ * GYRE_READ_ENDED, or GYRE_STANDING but not GYRE_LEVEL. The loop then calls `watch` again. */
 #define GYRE_BACKEND_EDGE 1u
 
 struct gyre_backend_operations {
@@ -62,7 +62,7 @@ struct gyre_backend_operations {
 
   /* Begins to report when `fd` is ready for `interest`. `previous`: generation of the replaced
    * watch, or 0. Returns 0 or -errno; -EPERM means that `fd` is always ready. A backend that
-   * registers only in `wait` may report such an `fd` as ready for everything. */
+   * registers only in `wait` may instead report such an `fd` as ready for everything. */
   int (*watch)(void *state, int fd, uint32_t generation, unsigned interest, uint32_t previous);
 
   /* Ends the watch of this generation, if there is one. The kernel may learn of `watch` and

@@ -55,10 +55,10 @@ struct uring_state {
   struct io_uring ring;
   struct gyre_wakeup wakeup;
   unsigned forks;
-  bool enabled;      /* set at the first use, which binds the ring if `bound` */
+  bool enabled;      /* set at the first use, which binds the ring to its thread if `bound` */
   bool wakeup_armed; /* the wake-up's descriptor is polled */
   bool bound;        /* only the thread that enabled the ring may use it */
-  unsigned quiet;    /* flag that suppresses completions of success (Linux 5.17), or 0 */
+  unsigned quiet;    /* flag for requests that need no completion on success (Linux 5.17), or 0 */
   char description[128];
 };
 
@@ -143,14 +143,14 @@ static int next_submission(struct uring_state *state, struct io_uring_sqe **subm
 /* Enables the ring and polls the wake-up's descriptor, unless this is done already. */
 static int prepare(struct uring_state *state) {
   if (!state->enabled) {
-    /* io_uring_enable_rings, which liburing 2.3 declares but does not export. */
+    /* Does the work of io_uring_enable_rings, which liburing 2.3 declares but does not export. */
     int error = io_uring_register((unsigned)state->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
     if (error < 0) return error;
     state->enabled = true;
   }
   if (state->wakeup_armed) return 0;
   struct io_uring_sqe *submission = io_uring_get_sqe(&state->ring);
-  if (!submission) return 0; /* the queue is full: the next call arms it */
+  if (!submission) return 0; /* the queue is full: the next call arms the wake-up */
   io_uring_prep_poll_multishot(submission, state->wakeup.read_fd, POLLIN);
   submission->user_data = WAKEUP;
   state->wakeup_armed = true;
@@ -229,7 +229,7 @@ static bool translate(struct uring_state *state, const struct io_uring_cqe *comp
   bool more = completion->flags & IORING_CQE_F_MORE;
   if (mark == WAKEUP && !more) state->wakeup_armed = false;
   /* Ignores polls that the backend cancelled. In an unbound ring, the end of a thread also cancels
-   * its polls, and the loop must get these. */
+   * its polls, and the loop must learn of this. */
   if (!(mark & 1) || (completion->res == -ECANCELED && state->bound)) return false;
   event->fd = (int)((uint32_t)mark >> 1);
   event->generation = (uint32_t)(mark >> 32);

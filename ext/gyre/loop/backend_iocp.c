@@ -16,7 +16,7 @@
 #define EVENTS_LIMIT 64
 /* Maximum polls per driver handle: a cancel searches all polls of the handle. */
 #define POLLS_LIMIT 32
-#define TIMEOUT_LIMIT_MS 86400000 /* then the loop waits again */
+#define TIMEOUT_LIMIT_MS 86400000 /* maximum of one wait; then the loop waits again */
 #define CLOSE_LIMIT_MS 5000
 #define EVERYTHING (GYRE_READABLE | GYRE_WRITABLE | GYRE_READ_ENDED | GYRE_WRITE_ENDED)
 
@@ -55,7 +55,7 @@ struct group {
 };
 
 struct poll {
-  OVERLAPPED overlapped; /* first: completions have its address; begins like IO_STATUS_BLOCK */
+  OVERLAPPED overlapped; /* must be first: completions point to it; begins like IO_STATUS_BLOCK */
   struct afd_poll_information information;
   struct group *group;
   struct poll *next; /* in state->spare */
@@ -214,7 +214,7 @@ static int iocp_backend_watch(void *opaque, int fd, uint32_t generation, unsigne
   NTSTATUS status = NtDeviceIoControlFile(poll->group->driver, NULL, NULL, &poll->overlapped,
                                           (IO_STATUS_BLOCK *)&poll->overlapped, IOCTL_POLL, &poll->information,
                                           sizeof(poll->information), &poll->information, sizeof(poll->information));
-  if (status < 0) { /* a failed call gets no completion; one that succeeds at once does */
+  if (status < 0) { /* a failed call gets no completion; a call that succeeds at once gets one */
     free_poll(state, poll);
     return refusal(status);
   }
@@ -231,7 +231,7 @@ static unsigned readiness(const struct poll *poll) {
   if (events & AFD_SEND) ready |= GYRE_WRITABLE;
   if (events & AFD_DISCONNECT) ready |= GYRE_READABLE | GYRE_READ_ENDED;
   if (events & (AFD_ABORT | AFD_CONNECT_FAIL)) ready |= EVERYTHING;
-  return events & AFD_LOCAL_CLOSE ? 0 : ready; /* a close is not reported, as in epoll */
+  return events & AFD_LOCAL_CLOSE ? 0 : ready; /* epoll does not report a close either */
 }
 
 /* Fills `event`. Returns true if it must be reported. */

@@ -131,7 +131,7 @@ static bool always_ready(int error) {
          (REMEMBERS_CLOSED && error == -EFAULT);
 }
 
-/* Deletes kevents first: existing ones keep their flags and may not report the present state. */
+/* Deletes kevents first: existing ones would keep their flags and might hide the present state. */
 static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct kqueue_state *state = opaque;
   if (state->forks != gyre_forks) return -EBADF;

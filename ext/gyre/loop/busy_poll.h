@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define GYRE_BUSY_POLL_NS INT64_C(50000)
-#define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* then 1,024 sleeps skip the polling */
+#define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* maximum of in_vain: 1,024 sleeps then skip the polling */
 
 /* Must be zero at first. */
 struct gyre_busy_poll {

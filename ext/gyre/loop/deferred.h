@@ -8,7 +8,7 @@
 
 struct gyre_loop;
 
-/* Embedded in its owner, which must cancel the work before it is freed. */
+/* Embedded in its owner. Must be cancelled before the owner is freed. */
 struct gyre_deferred {
   struct gyre_list node; /* in loop->deferred */
   /* Called in the loop's thread, with the GVL. Must not raise or switch fibers; may wake fibers and
@@ -26,8 +26,8 @@ static inline bool gyre_deferred_waits(const struct gyre_deferred *deferred) {
   return !gyre_list_empty(&deferred->node);
 }
 
-/* Has the work run at the end of this turn, or of the next turn if this end has begun. Ignores
- * pending work. */
+/* Makes the work run at the end of this turn, or of the next turn if this turn's end has begun.
+ * Ignores pending work. */
 void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred);
 
 /* Ignores work that is not pending. */

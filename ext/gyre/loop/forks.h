@@ -1,5 +1,5 @@
-/* Counts the forks that led to this process. State that holds a smaller number is a parent
- * process's: a child must not touch its kernel objects. Saves a system call (getpid). No ruby.h. */
+/* Counts the forks that led to this process. A structure with a smaller number is from a parent
+ * process: its kernel objects must not be touched. Saves a system call (getpid). No ruby.h. */
 #pragma once
 
 extern unsigned gyre_forks;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define GYRE_LAG_BUCKETS 168 /* the last one: more than an hour */
+#define GYRE_LAG_BUCKETS 168 /* the last bucket is for more than two hours */
 
 struct gyre_lag {
   uint64_t counts[GYRE_LAG_BUCKETS];

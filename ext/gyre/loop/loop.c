@@ -1,7 +1,7 @@
 /* The loop's bookkeeping and its poll (loop.h).
  *
  * Descriptors are registered once, edge-triggered. A watch that begins after a call returned "would
- * block" (`drained`) trusts the earlier registration and makes no system call. After VERIFY_NS the
+ * block" (`drained`) uses the earlier registration and makes no system call. After VERIFY_NS the
  * loop registers such watches again, because the number may have been reused unnoticed; a sleeping
  * loop wakes for this. Watches that end sooner cost nothing. */
 #include "loop/loop.h"
@@ -15,7 +15,7 @@
 #define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* matches each watch's interest */
 #define VERIFY_NS INT64_C(5000000)
 #define IN_VAIN_LIMIT 2        /* empty polls, after which the loop sleeps without polling first */
-#define SOON_NS INT64_C(10000) /* after a shorter sleep the loop polls first again */
+#define SOON_NS INT64_C(10000) /* after a shorter sleep the loop again polls before it sleeps */
 #define STALE_TURNS 16         /* turns for which a stale report is remembered */
 
 int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations *backend) {
@@ -111,7 +111,7 @@ static struct gyre_descriptor *descriptor(struct gyre_loop *loop, int fd) {
   return &descriptors[fd];
 }
 
-/* Returns all watches' interests in one. */
+/* Returns the union of all watches' interests. */
 static unsigned wanted(const struct gyre_descriptor *descriptor) {
   unsigned interest = 0;
   for (const struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) interest |= watch->interest;
@@ -123,8 +123,8 @@ static void next_generation(struct gyre_descriptor *descriptor) {
   if (++descriptor->generation == 0) descriptor->generation = 1;
 }
 
-/* Registers `interest` and the watches' interests. Keeps events that earlier watches wanted, so
- * that later watches need no system call, unless GYRE_LEVEL would report these events endlessly. */
+/* Registers `interest` and the watches' interests. Keeps earlier watches' events, so that later
+ * watches need no system call; not with GYRE_LEVEL, which would report these endlessly. */
 static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
   if (!loop->backend_state) return -EBADF;
   interest |= wanted(descriptor);
@@ -137,7 +137,7 @@ static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *des
   if (error == -EEXIST && (error = renew(loop)) == 0)
     error = loop->backend->watch(loop->backend_state, fd, descriptor->generation, asked, 0);
   descriptor->registered = error < 0 ? 0 : (uint8_t)interest;
-  descriptor->ended = 0; /* the kernel reports it again if it is still true */
+  descriptor->ended = 0; /* the kernel reports an ended side again */
   return error;
 }
 
@@ -249,14 +249,14 @@ void gyre_loop_hand_over(struct gyre_loop *loop) {
     loop->backend->wait(loop->backend_state, loop->answer.events, 0, 0); /* fetches no events */
 }
 
-/* The hand-over tells the kernel of watches that have ended. */
+/* Without the hand-over, the kernel would learn only in the next wait that the watch has ended. */
 void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
   gyre_loop_abandon(loop, fd);
   gyre_loop_hand_over(loop);
 }
 
-/* Registers watches that trusted an earlier registration. If this fails, because the descriptor was
- * closed unnoticed, calls the watch: a later call then fails. True if it called any watch. */
+/* Registers the unverified watches. If this fails, because a descriptor was closed unnoticed, calls
+ * the watch: the next read or write then fails. True if any watch was called. */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
   while (!gyre_list_empty(&loop->unverified.watches)) {
@@ -285,7 +285,7 @@ static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
 static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *event) {
   bool same = loop->stale.event.fd == event->fd && loop->stale.event.generation == event->generation;
   uint64_t age = loop->statistics.turns - loop->stale.turn;
-  if (!same && age <= STALE_TURNS && loop->stale.event.generation) return; /* remembers only one */
+  if (!same && age <= STALE_TURNS && loop->stale.event.generation) return; /* remembers the first */
   loop->stale.event = *event;
   loop->stale.turn = loop->statistics.turns;
   if (same && age > 0 && loop->backend->capabilities & GYRE_BACKEND_EDGE) (void)replace(loop);
@@ -316,7 +316,7 @@ static void deliver(struct gyre_loop *loop) {
       if (state->registered) gyre_loop_forget(loop, fd);
       continue;
     }
-    /* Registers again before the next wait if the kernel would not report the rest by itself. */
+    /* Registers again before the next wait if the kernel would report nothing more by itself. */
     bool again = state->registered & GYRE_READ_ENDED && state->registered & GYRE_LEVEL && ready & wanted(state);
     if (!state->registered || (again && !(loop->backend->capabilities & GYRE_BACKEND_EDGE)))
       register_later(loop, state);
@@ -445,9 +445,9 @@ static bool take_events(struct gyre_loop *loop, bool wait) {
   loop->now_ns = gyre_loop_now(loop);
   bool at_once = loop->now_ns - now_ns < SOON_NS;
   if (at_once) loop->in_vain = 0;
-  /* If it slept without polling first, an event reported at once may precede the sleep. */
+  /* If it slept without polling first, an event reported at once may be older than the sleep. */
   loop->unseen_ns = asked || !at_once ? loop->now_ns : loop->polled_ns;
-  /* Nothing was reported: verifies trusted registrations, which may be wrong. */
+  /* Nothing was reported: verifies, because an unverified registration may be wrong. */
   if (loop->answer.count == 0 && verification_is_due(loop, loop->now_ns)) (void)verify(loop);
   return true;
 }

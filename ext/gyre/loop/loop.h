@@ -33,10 +33,10 @@ struct gyre_descriptor {
   struct gyre_watch *first;
   uint32_t generation; /* never 0 once registered */
   uint8_t registered;  /* events last requested from the kernel */
-  uint8_t drained;     /* events with no report since "would block" or a short count */
-  uint8_t ended;       /* ended sides: GYRE_READABLE, GYRE_WRITABLE; not reported again */
-  uint8_t kind;        /* a value for the holder; 0 at first */
-  uintptr_t holder;    /* address of the IO that last used it; only compared (gyre_loop_held) */
+  uint8_t drained;     /* events not reported since a call gave "would block" or a short count */
+  uint8_t ended;       /* sides (GYRE_READABLE, GYRE_WRITABLE) whose end was reported */
+  uint8_t kind;        /* the file's probable kind, kept by scheduler_io.c; 0: unknown */
+  uintptr_t holder;    /* address of the IO that last used this number; only compared */
 };
 
 struct gyre_loop_statistics {
@@ -49,8 +49,8 @@ struct gyre_loop {
   void *backend_state;
   struct gyre_timers timers;
   int64_t now_ns;     /* time of this turn */
-  int64_t virtual_ns; /* virtual time, which jumps to the next timer (Gyre::Testing); 0: real */
-  unsigned outside;   /* operations outside the loop; virtual time does not jump meanwhile */
+  int64_t virtual_ns; /* virtual time, which jumps from timer to timer (Gyre::Testing), or 0 */
+  unsigned outside;   /* operations outside the loop; unless 0, virtual time does not jump */
   int64_t polled_ns;  /* when the backend last returned */
   int64_t unseen_ns;  /* earliest possible time of this turn's events */
 
@@ -58,10 +58,10 @@ struct gyre_loop {
   int descriptor_capacity;
   int watched_count; /* descriptors that have watches */
   struct {
-    struct gyre_list watches; /* watches that trust an earlier registration */
-    int64_t since_ns;         /* start of the oldest watch; 0: verify before the next wait */
+    struct gyre_list watches; /* watches that began without a system call (loop.c) */
+    int64_t since_ns;         /* when the oldest of them began; 0: verify before the next wait */
   } unverified;
-  unsigned in_vain; /* empty polls in a row, each before a sleep */
+  unsigned in_vain; /* polls in a row that found nothing and led to a sleep */
 
   struct gyre_list deferred; /* struct gyre_deferred for the end of the turn */
 
@@ -81,9 +81,9 @@ struct gyre_loop {
 
   bool waiting; /* sleeping without the GVL */
   /* Called before each sleep unless NULL; false prevents the sleep. If it is set, Ruby's interrupts
-   * prevent or end a sleep but are not raised by it. */
+   * prevent or end a sleep, but the sleep does not raise them. */
   bool (*sleeping)(struct gyre_loop *loop);
-  int woken; /* atomic: the next wait returns at once */
+  int woken; /* atomic; if set, the next wait returns at once */
   /* If set, a reply is imminent, and the next sleep first polls for it. */
   struct gyre_busy_poll *expected;
   struct gyre_loop_statistics statistics;
@@ -128,9 +128,9 @@ static inline struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int
   return gyre_loop_hold(loop, fd, holder);
 }
 
-/* True if a call is expected to block, so that a watch begun now reports the change. This may be
- * wrong if the holder has reopened the number, or if an urgent mark or passed descriptors cut a
- * read short. The loop corrects it some milliseconds later, when it verifies the registration. */
+/* True if a read or write is expected to block; a watch that begins now reports the change. This
+ * may be wrong if the holder has reopened the number, or if an urgent mark or passed descriptors
+ * cut a read short. The loop corrects the error some milliseconds later. */
 static inline bool gyre_loop_is_drained(const struct gyre_loop *loop, const struct gyre_descriptor *held,
                                         unsigned interest) {
   if ((held->drained & interest) != interest) return false;
@@ -157,7 +157,7 @@ void gyre_loop_closed(struct gyre_loop *loop, int fd);
 /* Called before a close: calls the watches of `fd`, then ends the registration. */
 void gyre_loop_abandon(struct gyre_loop *loop, int fd);
 
-/* Does the same, and has a backend that keeps files open release this one at once. */
+/* Does the same. If the backend keeps files open, it releases this file at once. */
 void gyre_loop_let_go(struct gyre_loop *loop, int fd);
 
 /* Tells the kernel of begun and ended watches now. */
@@ -166,10 +166,10 @@ void gyre_loop_hand_over(struct gyre_loop *loop);
 /* For loop.c: calls the watches of `fd` that want one of these events. False if there are none. */
 bool gyre_loop_report(struct gyre_loop *loop, int fd, unsigned ready);
 
-/* For loop.c: calls watches left by an exception, and those of gyre_loop_report_again. */
+/* For loop.c: calls watches that an exception skipped, and those of gyre_loop_report_again. */
 void gyre_loop_report_left(struct gyre_loop *loop);
 
-/* reports.c: finds descriptors that were closed unnoticed, by poll(2), and calls their watches. */
+/* reports.c: asks poll(2) which of these watches have a closed descriptor, and calls them. */
 #define GYRE_CLOSED_BATCH 256 /* maximum `count` */
 void gyre_loop_report_closed(struct gyre_loop *loop, struct gyre_watch *const *watches, int count);
 

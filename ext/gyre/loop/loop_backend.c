@@ -48,7 +48,7 @@ void gyre_init_loop_backend(void) {
   gyre_forks_count();
   VALUE native = rb_define_module_under(gyre_mGyre, "Native");
   rb_define_singleton_method(native, "probe", native_probe, 1);
-  /* Backend names, best first => why this build lacks the backend, or nil. */
+  /* Keys: backend names, best first. Values: why this build lacks the backend, or nil. */
   VALUE backends = rb_hash_new();
   for (const struct gyre_backend_choice *choice = gyre_backends; choice->name; choice++)
     rb_hash_aset(backends, rb_str_new_cstr(choice->name), choice->missing ? rb_str_new_cstr(choice->missing) : Qnil);

@@ -1,8 +1,8 @@
 /* Ends waits for an IO when the IO is closed or reopened. The kernel drops the watch silently, and
- * the number may be reused at once. Ruby before 4.0 tells no scheduler; later versions tell the
- * closing thread's scheduler and fibers that read or write. So the first loop wraps IO#close and
- * IO#reopen, for waits in all threads. Closes made in C (IO#close_write of a pipe) are found by the
- * sweeps of wait.c and keyed_watch.c. */
+ * the number may be reused at once. Ruby before 4.0 tells no scheduler; later versions tell only
+ * the closing thread's scheduler, and fibers that are reading or writing. So the first loop wraps
+ * IO#close and IO#reopen, for waits in all threads. Closes made in C (IO#close_write of a pipe) are
+ * found by the sweeps of wait.c and keyed_watch.c. */
 #include "feature.h"
 
 #include "gyre.h"
@@ -56,8 +56,8 @@ static VALUE call_super(VALUE argument) {
   return rb_call_super(closing->argc, closing->argv);
 }
 
-/* A watch that is left after the close is meant for the next IO with this number, so the loop
- * registers the watch again before it sleeps. */
+/* A watch may already be for the next IO with this number, so the loop registers the watch again
+ * before it sleeps. */
 static void notify_watches(struct gyre_loop *loop, int fd, VALUE io) {
   bool any = false, others = false;
   for (struct gyre_watch *watch = loop->descriptors[fd].first, *next; watch; watch = next) {

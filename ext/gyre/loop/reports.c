@@ -17,7 +17,7 @@ void gyre_loop_report_again(struct gyre_loop *loop, struct gyre_watch *watch, un
   if (gyre_list_empty(&watch->to_call)) gyre_list_append(&loop->again, &watch->to_call);
 }
 
-/* A called function may end watches or raise. The next call continues the list. */
+/* A called function may end watches or raise. The next call of call_rest continues the list. */
 static void call_rest(struct gyre_loop *loop) {
   while (loop->backend_state && !gyre_list_empty(&loop->to_call)) {
     struct gyre_watch *watch = GYRE_CONTAINER(loop->to_call.next, struct gyre_watch, to_call);

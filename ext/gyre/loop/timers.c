@@ -1,5 +1,6 @@
 /* The heap of timers (timers.h). With four children per node it is half as deep as a binary heap,
- * and siblings share a cache line. Entries repeat the time, so comparing them reads no timer. */
+ * and siblings share a cache line. Entries copy their timers' times: comparing them reads no
+ * timer. */
 #include "loop/timers.h"
 #include "feature.h"
 

@@ -43,5 +43,5 @@ static inline bool gyre_timer_armed(const struct gyre_timer *timer) { return tim
 /* Returns when the next timer is due; -1 if there is none. */
 int64_t gyre_timers_next(const struct gyre_timers *timers);
 
-/* Fires due timers, at most as many as are armed now. Returns their number. */
+/* Fires due timers, at most as many as are armed when it begins. Returns their number. */
 uint32_t gyre_timers_fire(struct gyre_timers *timers, int64_t now_ns, void *context);

@@ -1,5 +1,5 @@
-/* Wakes a loop by eventfd or pipe (wakeup.h). Backends watch it edge-triggered: each signal is a
- * new edge, and its bytes usually stay unread. */
+/* Wakes a loop by eventfd or pipe (wakeup.h). Backends watch the descriptor edge-triggered: each
+ * signal is a new edge, and the bytes usually stay unread. */
 #include "loop/wakeup.h"
 #include "feature.h"
 
