@@ -29,8 +29,8 @@ struct gyre_selector {
   struct gyre_loop loop;
   VALUE loop_fiber;                   /* the fiber that calls #select */
   VALUE thread;                       /* the thread that made the selector */
-  VALUE *ready;                       /* ring of fibers or similar objects; nil: already entered */
-  uint64_t first, end;                /* positions in `ready`, which only grow */
+  VALUE *ready;                       /* ring of fibers or similar objects; nil once entered */
+  uint64_t first, end;                /* positions in the queue; they only grow (queue_slot) */
   size_t capacity;                    /* a power of two */
   struct gyre_list waiting, reported; /* struct gyre_selector_wait */
   struct gyre_timer limit;
@@ -38,7 +38,7 @@ struct gyre_selector {
   int64_t slice_ns; /* coarse time when `rounds` began */
   int64_t slept_ns; /* when this sleep began; 0: awake */
   int64_t idle_ns;  /* time slept in the last `select` */
-  unsigned forks;   /* gyre_forks of its process */
+  unsigned forks;   /* gyre_forks of the process that made it */
   bool closed;
 };
 
@@ -289,8 +289,8 @@ static bool may_skip_the_kernel(struct gyre_selector *selector) {
   return false;
 }
 
-/* Enters queued fibers, asks the kernel, enters fibers with ready descriptors. If none was queued,
- * sleeps up to `duration` seconds (nil: no limit). Returns the number of ended waits. */
+/* Enters queued fibers, asks the kernel, enters fibers with ready descriptors. If no fiber was
+ * queued, sleeps up to `duration` seconds (nil: no limit). Returns the number of ended waits. */
 static VALUE selector_select(VALUE self, VALUE duration) {
   struct gyre_selector *selector = selector_opened(self);
   int64_t duration_ns = gyre_duration_ns(duration);
@@ -384,7 +384,7 @@ static VALUE selector_io_wait(VALUE self, VALUE fiber, VALUE io, VALUE events) {
 
 struct moving {
   VALUE io, buffer;
-  size_t offset, most; /* in the buffer: start, and maximum bytes */
+  size_t offset, most; /* where the bytes start in the buffer; maximum bytes to move */
   bool writes;
   int fd;
   char *bytes;
@@ -480,14 +480,14 @@ static VALUE process_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Parks until the child has ended, by pidfd (Linux 5.3) or in a thread. Returns false if something
- * else has entered the fiber. */
+/* Parks until the child has ended. Waits by pidfd (Linux 5.3) or in a thread. Returns false if
+ * something else has entered the fiber. */
 static VALUE selector_process_wait(VALUE self, VALUE fiber, VALUE pid, VALUE flags) {
   struct process_wait wait = {self, fiber, pid, NUM2INT(flags), -1};
   struct gyre_selector *selector = selector_opened(self);
   if (!(wait.flags & ~WNOHANG)) wait.fd = gyre_child_descriptor(NUM2PIDT(pid));
   if (wait.fd < 0) return rb_funcall(self, rb_intern("process_wait_in_thread"), 2, pid, flags);
-  gyre_loop_forget(&selector->loop, wait.fd); /* the number's earlier registration */
+  gyre_loop_forget(&selector->loop, wait.fd); /* forgets an earlier file with this number */
   return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define FIRST_BITS 6
-#define GROWTH_BITS 2 /* grows fourfold, and so rarely: growing visits each node */
+#define GROWTH_BITS 2 /* makes the table four times larger: growing is slow, so it should be rare */
 
 /* Objects' addresses differ in their middle bits. Multiplying by 2^64 / golden ratio moves these
  * bits to the top, which selects the bucket. */

@@ -22,7 +22,7 @@ void gyre_blocked_free(struct gyre_blocked_table *table);
 /* Forgets all nodes. Does not touch them: they may be freed already. */
 void gyre_blocked_clear(struct gyre_blocked_table *table);
 
-/* Adds a node. Usually touches no other node, as these are on other stacks, out of the cache. */
+/* Adds a node. Usually reads no other node: those are on other stacks, probably uncached. */
 void gyre_blocked_add(struct gyre_blocked_table *table, struct gyre_blocked_node *node, uintptr_t fiber);
 /* Removes a node, if it is in the table. */
 void gyre_blocked_remove(struct gyre_blocked_table *table, struct gyre_blocked_node *node);

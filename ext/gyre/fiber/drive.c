@@ -2,7 +2,7 @@
  * several drivers (such as a `run` inside a `run_until`), only the newest one drives. */
 #include "fiber/fibers.h"
 
-#define UNWIND_NS INT64_C(1000000000) /* per round, for stopped fibers to clean up at the close */
+#define UNWIND_NS INT64_C(1000000000) /* time that a round gives stopped fibers to clean up */
 #define UNWIND_ROUNDS 3
 
 static bool has_posts(const struct gyre_scheduler *scheduler) {
@@ -64,7 +64,7 @@ static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   }
 }
 
-/* Runs posts left by an exception, then those of this turn. New posts wait for the next turn. */
+/* Runs posts that an exception skipped, then this turn's. New posts wait for the next turn. */
 static void run_posts(struct gyre_scheduler *scheduler) {
   gyre_list_splice(&scheduler->due_posts, &scheduler->posts);
   while (!gyre_list_empty(&scheduler->due_posts)) {

@@ -92,7 +92,7 @@ void gyre_parked_leave(struct gyre_scheduler *scheduler, struct gyre_parked *par
 void gyre_park_end(struct gyre_parked *parked) {
   struct gyre_scheduler *scheduler = parked->scheduler;
   gyre_parked_leave(scheduler, parked, GYRE_RUNNING);
-  gyre_entered(scheduler, parked); /* an exception may have entered the fiber */
+  gyre_entered(scheduler, parked); /* Fiber#raise may have entered the fiber without this note */
   if (parked->worker && parked->worker->parked == parked) parked->worker->parked = parked->outer;
   if (__builtin_expect(parked->interrupt != NULL, 0)) gyre_interrupt_return(scheduler, parked);
 }

@@ -210,7 +210,7 @@ static void defer_interrupt(struct gyre_scheduler *scheduler, struct gyre_interr
     rb_memerror();
 }
 
-/* True if a fiber that the program has resumed waits. `given` counts only fibers with a gift. */
+/* True if there is a waiting fiber that the program has resumed (if `given`: with a gift). */
 static bool inner_fiber_waits(struct gyre_scheduler *scheduler, bool given) {
   GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.foreign, foreign_node) {
     if (parked->fiber != parked->entered && (!given || given_wait(scheduler, parked))) return true;
@@ -244,8 +244,8 @@ static bool is_resuming(VALUE fiber) {
 }
 
 /* Handles a fiber that is not parked. If it has resumed a waiting fiber, Fiber#raise raises there
- * (Ruby 3.3 and later). If the program has suspended it, holds the exception until its next wait:
- * Fiber#raise would continue the fiber from the driver. */
+ * (Ruby 3.3 and later). If the program has suspended it, holds the exception until the fiber's next
+ * wait: Fiber#raise would continue the fiber from the driver. */
 static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
   VALUE pair[] = {interrupt->fiber, interrupt->exception};
   move(&scheduler->interrupts.held, interrupt);
@@ -334,8 +334,8 @@ void gyre_interrupts_forked(struct gyre_scheduler *scheduler) {
   scheduler->interrupts.is_away = false;
 }
 
-/* Skips held interrupts of timeouts outside the pool: marking them would keep the fibers alive. The
- * timeout marks the exception. */
+/* Skips held interrupts of timeouts in fibers outside the pool: marking would keep the fibers
+ * alive. The timeout marks the exception. */
 void gyre_interrupts_mark(struct gyre_scheduler *scheduler) {
   struct gyre_list *list;
   rb_gc_mark(scheduler->interrupts.live_fibers);

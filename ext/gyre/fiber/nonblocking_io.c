@@ -40,8 +40,8 @@ int gyre_ready_now(int fd, unsigned events) {
 /* Files and block devices, which epoll cannot watch, have a position. */
 static int is_file(int fd) { return lseek(fd, 0, SEEK_CUR) >= 0; }
 
-/* For files that do not support RWF_NOWAIT: a network file system may wait long, one in memory
- * never does. */
+/* For files that do not support RWF_NOWAIT: a network file system may wait long, a file system in
+ * memory never does. */
 static ssize_t unasked_file(int fd) {
 #if defined(GYRE_HAVE_PREADV2_NOWAIT) && defined(GYRE_HAVE_LINUX_MAGIC)
   static const unsigned long in_memory[] = {TMPFS_MAGIC,         RAMFS_MAGIC,   PROC_SUPER_MAGIC, SYSFS_MAGIC,
@@ -105,7 +105,8 @@ ssize_t gyre_nonblocking_pread(int fd, void *bytes, size_t length, off_t from) {
   ssize_t count = preadv2(fd, &vector, 1, from, RWF_NOWAIT);
   if (count >= 0) return count;
   if (errno == EAGAIN) return GYRE_IO_FILE_WAITS;
-  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) return GYRE_IO_FILE; /* the error comes again */
+  /* Other errors are left to the caller's plain call, which fails again. */
+  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) return GYRE_IO_FILE;
 #endif
   return unasked_file(fd);
 }

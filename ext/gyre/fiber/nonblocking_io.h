@@ -1,5 +1,5 @@
-/* Reads and writes that never wait, whatever the mode. They return a count, -EAGAIN, or another
- * -errno. No ruby.h.
+/* Reads and writes that never wait, whatever the descriptor's mode. They return a count, -EAGAIN,
+ * or another -errno. No ruby.h.
  *
  * A regular file is always "ready", yet a read may wait for the disk. GYRE_IO_FILE_WAITS asks the
  * caller to use a thread; GYRE_IO_FILE asks for a plain call, which should be quick. */
@@ -18,7 +18,7 @@
 enum gyre_io_kind {
   GYRE_IO_ANY,
   GYRE_IO_SOCKET,  /* probably a socket */
-  GYRE_IO_REGULAR, /* probably a file that cannot write with RWF_NOWAIT */
+  GYRE_IO_REGULAR, /* probably a file whose writes do not support RWF_NOWAIT */
   GYRE_IO_PIPE     /* probably a pipe: EAGAIN does not mean a wait for a disk */
 };
 

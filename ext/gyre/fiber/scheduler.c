@@ -280,7 +280,7 @@ static VALUE scheduler_process_move(VALUE self) {
 
 /* Gyre::Testing: a clock that jumps from timer to timer, and a seeded order of ready fibers. */
 
-/* The clock only jumps from now on. A seed shuffles ready fibers; nil keeps their order. */
+/* From now on the clock only jumps. A seed shuffles ready fibers; nil keeps their order. */
 static VALUE scheduler_simulate(VALUE self, VALUE seed) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   if (!NIL_P(seed)) {

@@ -26,9 +26,9 @@ struct gyre_parked {
   struct gyre_list node;         /* in scheduler->waits.parked or scheduler->waits.ready */
   struct gyre_list foreign_node; /* in scheduler->waits.foreign, if foreign */
   VALUE fiber;
-  VALUE entered;                    /* entered last before the wait: `fiber`, or its resumer */
+  VALUE entered;                    /* last fiber entered before the wait: `fiber` or its resumer */
   struct gyre_worker *worker;       /* worker of `entered`, or NULL */
-  struct gyre_parked *outer;        /* the worker's wait during which a signal handler waits */
+  struct gyre_parked *outer;        /* in a signal handler: the worker's wait around this one */
   struct gyre_interrupt *interrupt; /* raised when the fiber continues */
   bool foreign;                     /* not a pooled fiber */
   bool first;                       /* goes first: it has started a fiber or is interrupted */
@@ -36,12 +36,12 @@ struct gyre_parked {
   enum gyre_parked_state state;
 };
 
-/* A fiber and its job: of the pool, or of Fiber.schedule (`once`). */
+/* A fiber and its job. The fiber is of the pool, or of Fiber.schedule (`once`). */
 struct gyre_worker {
   struct gyre_list node;               /* in scheduler->pool.busy or scheduler->pool.idle */
   struct gyre_blocked_node table_node; /* in scheduler->pool.workers */
   VALUE fiber;
-  struct gyre_parked *parked;        /* wait of `fiber` or of one it resumed; NULL while it runs */
+  struct gyre_parked *parked;        /* wait of `fiber` or of a fiber that it resumed; or NULL */
   VALUE (*function)(VALUE argument); /* NULL while idle */
   VALUE argument;
   VALUE storage;          /* initial fiber storage, or nil */
@@ -53,7 +53,7 @@ struct gyre_worker {
  * of the overtaken ones. */
 struct gyre_driving {
   struct gyre_driving *before;
-  struct gyre_parked parked; /* RUNNING while this is the newest driver */
+  struct gyre_parked parked; /* its state is RUNNING while this is the newest driver */
   bool (*done)(struct gyre_scheduler *, struct gyre_driving *);
   void *context;
   bool asked;   /* `done` was called in this turn */
@@ -69,11 +69,12 @@ struct gyre_question {
 struct gyre_interrupt {
   struct gyre_list node; /* in scheduler->interrupts.due, raising, postponed, deferred or held */
   VALUE fiber, exception;
-  VALUE id;                   /* of a fiber that may be collected (gyre_live_fiber), or nil */
+  VALUE id;                   /* gyre_fiber_id of a fiber that may be collected, or nil */
   struct gyre_parked *parked; /* the wait that raises it */
   struct gyre_timer retry;
-  struct gyre_interrupt **owner;  /* the sender's pointer to this, cleared at the end; or NULL */
-  struct gyre_interrupt **raiser; /* the driver's pointer during Fiber#raise; cleared at the end */
+  /* Where the sender points to this, or NULL. That pointer becomes NULL when this ends. */
+  struct gyre_interrupt **owner;
+  struct gyre_interrupt **raiser; /* the same for the driver's pointer during Fiber#raise */
 };
 
 struct gyre_waits {
@@ -104,14 +105,14 @@ struct gyre_pool {
   size_t freed_count; /* workers freed so far */
   struct gyre_timer trim;
   VALUE worker_block;           /* body of workers' fibers; nil at first */
-  struct gyre_worker *starting; /* worker that is entered for the first time */
+  struct gyre_worker *starting; /* worker that is being entered for the first time */
 };
 
 /* drive.c */
 struct gyre_drivers {
   struct gyre_driving *newest;
   size_t overtaken_count; /* parked drivers */
-  VALUE fiber;            /* the newest driver's, or nil */
+  VALUE fiber;            /* the newest driver's fiber, or nil */
 };
 
 /* fibers.c */
@@ -123,7 +124,7 @@ struct gyre_running {
 
 /* Limits how long fibers run before the kernel is asked. */
 struct gyre_slice {
-  uint64_t random;   /* state of the generator that draws ready fibers; 0: in order */
+  uint64_t random;   /* state of the generator that draws ready fibers; 0: they run in order */
   unsigned budget;   /* switches left until the kernel is asked */
   int64_t began_ns;  /* coarse time when the budget was filled */
   unsigned unwaited; /* calls of gyre_clock_is_due */
@@ -134,7 +135,7 @@ struct gyre_slice {
 struct gyre_blocks {
   struct gyre_blocked_table table; /* waits that an unblock may end, by fiber */
   st_table *early;                 /* fiber => blocker of an early unblock; nearly always empty */
-  st_table *signals;               /* fiber in ConditionVariable#wait => a mutex has unblocked it */
+  st_table *signals;               /* fiber in ConditionVariable#wait => did a mutex unblock it? */
 };
 
 /* wait.c: finds closed descriptors and deadlocks */
@@ -158,7 +159,7 @@ struct gyre_scheduler {
   struct gyre_slice slice;
   struct gyre_blocks blocks;
   struct gyre_sweeping sweeping;
-  struct gyre_timer unwinding; /* limits the time for stopped fibers at the close */
+  struct gyre_timer unwinding; /* limits the time that stopped fibers have at the close */
   struct gyre_list posts;      /* struct gyre_post for the next turn */
   struct gyre_list due_posts;  /* posts of this turn that have not run yet */
   struct gyre_list keepers;    /* listening sockets, which keep `run` going */
@@ -178,9 +179,9 @@ struct gyre_client {
   bool due;                                    /* to be notified */
   unsigned forks;                              /* gyre_forks that the client last saw */
   VALUE self;                                  /* marked while the client is in the list */
-  void (*closing)(struct gyre_client *client); /* the loop will close */
-  void (*forked)(struct gyre_client *client);  /* in a child process, after the loop was reopened */
-  void (*moved)(struct gyre_client *client);   /* in a daemon, after the reopening; or NULL */
+  void (*closing)(struct gyre_client *client); /* called before the loop closes */
+  void (*forked)(struct gyre_client *client);  /* called in a child, after the loop was reopened */
+  void (*moved)(struct gyre_client *client);   /* the same for a daemon; or NULL */
 };
 
 extern VALUE gyre_cScheduler;
@@ -246,7 +247,7 @@ VALUE gyre_park_ensure(VALUE parked);
 /* Makes a parked fiber ready. Ignores a fiber that is not parked. */
 void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
 
-/* Has the driver run `post` in its next turn. Ignores a pending post. Any thread with the GVL may
+/* Makes the driver run `post` in its next turn. Ignores a pending post. Any thread with the GVL may
  * call it. */
 void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post);
 /* Does the same in the loop's thread, where the loop need not be woken. */
@@ -286,13 +287,13 @@ VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VAL
 /* Does so in a new fiber, which ends with the job. `options`: for Fiber.new, or nil. */
 VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE options);
 
-/* Raises an exception in a fiber; nil ends it (Fiber#kill). Any thread may call it. Returns NULL if
- * the fiber's job is over. */
+/* Raises an exception in a fiber; nil ends the fiber (Fiber#kill). Any thread may call it. Returns
+ * NULL if the fiber's job is over. */
 struct gyre_interrupt *gyre_interrupt_fiber(struct gyre_scheduler *scheduler, VALUE fiber, VALUE exception);
 
 struct gyre_interrupt *gyre_interrupt_weakly(struct gyre_scheduler *scheduler, VALUE fiber, VALUE id, VALUE exception);
 
-/* Weak references: return the id of a fiber, and the fiber of an id (nil once it is collected). */
+/* Ids are weak references. Return a fiber's id, and the id's fiber (nil once it is collected). */
 VALUE gyre_fiber_id(struct gyre_scheduler *scheduler, VALUE fiber);
 VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id);
 
@@ -329,8 +330,8 @@ struct gyre_wait {
   struct gyre_watch watch;
   unsigned ready; /* events reported by `watch`; 0 after a timeout */
   bool timed_out;
-  bool unblocked; /* wins over timed_out: the fiber keeps the gift */
-  /* For a wait for several descriptors: true if one of them is closed. Otherwise NULL. */
+  bool unblocked; /* an unblock came; counts more than timed_out: the fiber keeps its gift */
+  /* Only for a wait for several descriptors, otherwise NULL: true if one of them is closed. */
   bool (*is_broken)(struct gyre_wait *wait);
 };
 

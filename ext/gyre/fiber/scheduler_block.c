@@ -1,7 +1,7 @@
 /* The hooks block, unblock and kernel_sleep, for Mutex, Queue, ConditionVariable, Thread#join and
- * Gyre's primitives. An unblock may give the fiber a lock or queue element, which must not be lost.
- * So it wins over a timeout in the same turn, and if an exception precedes the fiber's next run,
- * another waiter gets the gift (interrupts.c). */
+ * Gyre's primitives. An unblock may bring the fiber a gift (a lock or queue element), which must
+ * not be lost. So the unblock wins over a timeout in the same turn, and if an exception precedes
+ * the fiber's next run, another waiter gets the gift (interrupts.c). */
 #include "fiber/fibers.h"
 
 static VALUE sleeping; /* :sleep */

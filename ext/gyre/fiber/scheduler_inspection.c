@@ -50,7 +50,7 @@ static VALUE scheduler_pulse(VALUE self) {
   return ULL2NUM(scheduler->slice.switches + scheduler->loop.statistics.turns);
 }
 
-/* Looks for deadlocks even if timers and descriptors may wake fibers. */
+/* Sets whether sweeps look for deadlocks even if timers and descriptors may wake fibers. */
 static VALUE scheduler_set_suspicious(VALUE self, VALUE value) {
   gyre_scheduler_get(self)->sweeping.suspicious = RTEST(value);
   return value;
@@ -107,7 +107,7 @@ static bool stays_in_gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
   return false;
 }
 
-/* Runs the block in a waiting fiber, because only the fiber knows some facts (Mutex#owned?). The
+/* Runs the block in a waiting fiber, because some facts are known only there (Mutex#owned?). The
  * block must not wait. Returns its value, or nil if the fiber cannot be entered. Only for the
  * scheduler's thread. */
 static VALUE scheduler_ask(VALUE self, VALUE fiber) {

@@ -126,8 +126,8 @@ static size_t transfer_open(struct transfer *transfer) {
   return gyre_buffer_bytes(transfer->buffer, transfer->writes, &transfer->base);
 }
 
-/* Runs in a thread of Gyre::Offload. The wait may end before the read: fails if the IO was closed,
- * and reads into memory of its own. `read`: IO, descriptor, offset, String of the wanted length. */
+/* Runs in a thread of Gyre::Offload. The fiber may leave meanwhile, so this fails if the IO was
+ * closed, and fills its own memory. `read`: IO, descriptor, offset, String of the wanted length. */
 static VALUE read_in_thread(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, read)) {
   VALUE bytes = RARRAY_AREF(read, 3);
   if (RTEST(rb_funcallv(RARRAY_AREF(read, 0), rb_intern("closed?"), 0, NULL))) return INT2FIX(-EBADF);
@@ -137,8 +137,8 @@ static VALUE read_in_thread(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, read)) {
   return SSIZET2NUM(count);
 }
 
-/* Parks until a thread has read. Then fetches descriptor and bytes again, because the program may
- * close the IO or free the buffer meanwhile. */
+/* Parks until a thread has read the bytes. Then fetches descriptor and bytes again, because the
+ * program may close the IO or free the buffer meanwhile. */
 static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t length) {
   VALUE bytes = rb_str_new(NULL, (long)length);
   VALUE read = rb_ary_new_from_args(4, transfer->io, INT2NUM(transfer->fd), OFFT2NUM(transfer_place(transfer)), bytes);
@@ -170,7 +170,7 @@ static ssize_t file_step(struct transfer *transfer, size_t at, size_t length, bo
   return (ssize_t)moved;
 }
 
-/* Reads bytes that are in memory directly, and the rest by file_step. */
+/* Directly reads the bytes that are in memory, and the rest by file_step. */
 static ssize_t pread_step(struct transfer *transfer, size_t at, size_t length) {
   size_t moved = 0;
   while (moved < length) {
@@ -230,7 +230,7 @@ static int transfer_wait(struct transfer *transfer, unsigned interest) {
 static void transfer_learn(struct transfer *transfer, unsigned interest, size_t length, ssize_t count, bool waited) {
   struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
   if (!held || (count <= 0 && count != -EAGAIN)) return;
-  /* On other descriptors, more messages or lines may follow a short count. */
+  /* On descriptors of other kinds, more messages or lines may follow a short count. */
   if (count == -EAGAIN || (count < (ssize_t)length && (held->kind == PIPE || held->kind == STREAM_SOCKET)))
     gyre_descriptor_drained(held, interest);
   if (waited && count == -EAGAIN) held->kind = UNKNOWN;

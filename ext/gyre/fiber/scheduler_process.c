@@ -57,14 +57,14 @@ static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
   if (wait.flags & WNOHANG) return gyre_child_status(pid, wait.flags);
   if (!wait.flags) wait.fd = gyre_child_descriptor(NUM2PIDT(pid));
   if (wait.fd < 0) return rb_funcall(self, rb_intern("process_wait_in_thread"), 2, pid, flags);
-  gyre_loop_forget(&wait.scheduler->loop, wait.fd); /* the number's earlier registration */
+  gyre_loop_forget(&wait.scheduler->loop, wait.fd); /* forgets an earlier file with this number */
   wait.scheduler->loop.outside++;
   return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }
 
-/* Makes orphans among this process's descendants its children (prctl(2), PR_SET_CHILD_SUBREAPER).
- * Exec keeps the setting; forked children do not inherit it. Returns false if that is
- * unsupported. */
+/* Makes this process the parent of orphans among its descendants (prctl(2),
+ * PR_SET_CHILD_SUBREAPER). Exec keeps the setting; forked children do not inherit it. Returns false
+ * if that is unsupported. */
 static VALUE orphans_adopt(VALUE self) {
 #ifdef GYRE_HAVE_SUBREAPER
   return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 ? Qtrue : Qfalse;

@@ -13,13 +13,13 @@ struct timeout {
   struct gyre_timer timer;
   struct gyre_interrupt *interrupt;
   VALUE fiber; /* a pooled fiber, or Qundef */
-  VALUE id;    /* of a fiber outside the pool, or nil */
+  VALUE id;    /* gyre_fiber_id of a fiber outside the pool, or nil */
   VALUE duration;
   VALUE exception;       /* nil until the timer fires */
   struct making *making; /* NULL unless the exception is being made */
   bool returned;         /* the block has returned */
   int count;
-  VALUE arguments[3]; /* as for Kernel#raise */
+  VALUE arguments[3]; /* for making the exception, as for Kernel#raise */
 };
 
 static VALUE timeout_class, never;

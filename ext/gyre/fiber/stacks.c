@@ -27,7 +27,7 @@
 #define KEPT_BYTES 4096
 #endif
 #define KEPT_VM_BYTES 4096 /* kept at each end of the VM's stack, for some 60 control frames */
-#define USED_BYTES 131072  /* maximum bytes that earlier jobs have used below the present frame */
+#define USED_BYTES 131072  /* bytes below the present frame that earlier jobs may have used */
 #define RED_ZONE_BYTES 256 /* bytes below the frame that a leaf function may use */
 #define FRAMES_BYTES 16384 /* maximum bytes of a fiber's first frames, above the address */
 

@@ -14,7 +14,7 @@
 #define IDLE_KEPT 16               /* idle workers that a trim leaves */
 #define TRIM_NS INT64_C(500000000) /* idle time after which further workers are freed */
 #define ENDED_LIMIT 4096           /* minimum ended fibers before a collection frees their stacks */
-#define STACKS_LIMIT 24000         /* stacks before a full collection; 30,000 fit in a process */
+#define STACKS_LIMIT 24000         /* stacks that start a full collection; a process holds 30,000 */
 
 static VALUE pooled_options, minor_options, fiber_class;
 static VALUE blocking_key, storage_key;
@@ -217,8 +217,8 @@ static VALUE wait_for_job(VALUE argument) {
 /* --- stacks ---
  *
  * In Ruby 3.1 and 3.4 all Ractors take stacks from one pool without a lock, and two at once crash.
- * So only one Ractor at a time enters a new worker's fiber. The lock holds gyre_forks + 1, because
- * a forked child may inherit a taken lock. */
+ * So only one Ractor at a time enters a new worker's fiber. A taken lock has the value gyre_forks +
+ * 1, by which a forked child recognizes an inherited one. */
 
 static unsigned stacks_owner; /* atomic; 0: not taken */
 
@@ -235,12 +235,12 @@ static void stacks_take(void) {
 static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC_RELEASE); }
 
 /* Ruby keeps an ended fiber's stack until it collects the fiber, and does not count stacks as
- * memory. Collects once as many fibers have ended as live, because a collection reads all live
- * stacks. Counting by rb_gc_adjust_memory_usage would collect too often. A minor collection keeps
- * fibers that old objects refer to, so a full one follows when these may be many. Counts are
- * atomic. */
+ * memory. Starts a collection when as many fibers have ended as are alive, because each collection
+ * reads all live stacks. Counting by rb_gc_adjust_memory_usage would collect too often. A minor
+ * collection keeps fibers that old objects refer to, so a full one follows when these may be many.
+ * Counts are atomic. */
 static size_t ended_count; /* fibers ended since the last collection */
-static size_t left_count;  /* fibers ended between the last full collection and the last one */
+static size_t left_count;  /* fibers ended between the last full and the last minor collection */
 
 static void note_collection(void) {
   size_t ended = __atomic_exchange_n(&ended_count, 0, __ATOMIC_RELAXED);
@@ -360,7 +360,7 @@ static VALUE enter_body(VALUE argument) {
   return Qnil;
 }
 
-/* Enters the worker's fiber. For a new fiber there may be no memory or memory map left. */
+/* Enters the worker's fiber. Entering a new fiber fails if no memory or memory map is left. */
 static void enter(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE fiber) {
   if (scheduler->pool.starting != worker) {
     gyre_enter(scheduler, fiber);
@@ -403,7 +403,7 @@ static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker,
   VALUE fiber = worker->fiber;
   gyre_forget_early(scheduler, fiber); /* left over from its last job */
   if (rb_fiber_current() == scheduler->drivers.fiber) {
-    /* Does not queue the driver: a fiber returns to it if no other is ready. */
+    /* Does not queue the driver: a fiber that waits returns to it if no other is ready. */
     scheduler->running.entered = fiber;
     scheduler->running.worker = worker;
     enter(scheduler, worker, fiber);

@@ -72,8 +72,8 @@ static void drop_events(struct gyre_keyed *keyed) {
   }
 }
 
-/* Forgets watches and events in a forked child. Calls helpers last: if one raises, the next call of
- * a method starts over. */
+/* Forgets watches and events in a forked child. Calls helpers last: if a helper raises, the next
+ * method call does all of this again. */
 static void forked(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   if (keyed->scheduler) leave_scheduler(keyed);
@@ -219,8 +219,8 @@ static void ask(struct gyre_keyed *keyed, bool wait) {
   }
 }
 
-/* Lets other threads run first. An IO that they hand back is watched again without a system call or
- * sleep. Does nothing under a scheduler, whose other fibers would have to wait. */
+/* Lets other threads run first. If they hand an IO back (emit), it is watched again without a
+ * system call or sleep. Does nothing under a scheduler, whose other fibers would have to wait. */
 static void let_threads_run(struct gyre_keyed *keyed) {
   if (!keyed->handed_back || keyed->scheduler || gyre_list_empty(&keyed->lists[GYRE_KEYED_RESTING])) return;
   keyed->handed_back = false;

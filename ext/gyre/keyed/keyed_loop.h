@@ -24,7 +24,7 @@ enum gyre_keyed_state {
   GYRE_KEYED_RESTING,
   GYRE_KEYED_ALWAYS,
   GYRE_KEYED_FAILED,
-  GYRE_KEYED_ENDING /* being released while the key's methods run */
+  GYRE_KEYED_ENDING /* is being released; the key's methods may run meanwhile */
 };
 
 struct gyre_keyed_watch {
@@ -58,8 +58,8 @@ struct gyre_keyed_waiter {
 
 struct gyre_keyed {
   VALUE self;
-  VALUE backend;          /* name, for `own`; nil before initialize */
-  struct gyre_loop *loop; /* own or the scheduler's; NULL: none in use */
+  VALUE backend;          /* the backend's name, for `own`; nil before initialize */
+  struct gyre_loop *loop; /* `own` or the scheduler's loop; NULL if neither is in use */
   struct gyre_loop own;
   struct gyre_scheduler *scheduler; /* scheduler whose loop is in use, or NULL */
   struct gyre_client client;
@@ -68,7 +68,7 @@ struct gyre_keyed {
 
   st_table *identity;                        /* key => watch, for keys that equal only themselves */
   VALUE equality;                            /* Hash key => watch as an Integer, for other keys */
-  struct gyre_list lists[GYRE_KEYED_ENDING]; /* of watches, by state */
+  struct gyre_list lists[GYRE_KEYED_ENDING]; /* the watches, by state */
   size_t watch_count, free_count;
   struct gyre_timer sweep;
   bool sweep_due, active_since_sweep;

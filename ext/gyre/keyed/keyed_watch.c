@@ -246,7 +246,7 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *ready_watch, uns
     gyre_keyed_wake(keyed);
   } else if (watch->oneshot) {
     fire_last(keyed, watch);
-  } else if (watch->queued) { /* its event is still queued: the loop must not spin */
+  } else if (watch->queued) { /* its event is still queued: without the pause the loop would spin */
     gyre_loop_unwatch(loop, ready_watch);
     move(watch, GYRE_KEYED_PAUSED);
   } else {
@@ -422,7 +422,7 @@ void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, 
   watch->fd = fd;
   watch->interest = interest;
   watch->oneshot = oneshot;
-  keyed->active_since_sweep = true; /* the IO may be closed before its first event */
+  keyed->active_since_sweep = true; /* for a sweep: the IO may be closed before its first event */
   int error = begin_watching(keyed, watch);
   if (error == 0) return;
   gyre_keyed_release(keyed, watch);
