@@ -30,7 +30,7 @@ struct gyre_selector {
   VALUE loop_fiber;                   /* the fiber that calls #select */
   VALUE thread;                       /* the thread that made the selector */
   VALUE *ready;                       /* ring of fibers or similar objects; nil once entered */
-  uint64_t first, end;                /* positions in the queue; they only grow (queue_slot) */
+  uint64_t first, end;                /* the queue's first position and end; both only grow */
   size_t capacity;                    /* a power of two */
   struct gyre_list waiting, reported; /* struct gyre_selector_wait */
   struct gyre_timer limit;
@@ -378,7 +378,7 @@ static int wait_for(VALUE self, VALUE fiber, VALUE io, int fd, unsigned events) 
 static VALUE selector_io_wait(VALUE self, VALUE fiber, VALUE io, VALUE events) {
   int ready = wait_for(self, fiber, io, rb_io_descriptor(io), NUM2UINT(events));
   if (ready < 0) rb_syserr_fail(-ready, "wait for a descriptor");
-  if (ready) rb_io_descriptor(io); /* raises if it was closed */
+  if (ready) rb_io_descriptor(io); /* raises if `io` was closed */
   return ready ? INT2NUM(ready) : Qfalse;
 }
 
@@ -406,7 +406,8 @@ static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned
                                                                                                            : 0;
 }
 
-/* Moves at least `least` bytes; 0: tries once. If an error follows bytes, returns their count. */
+/* Moves at least `least` bytes; 0: tries once. If an error follows some bytes, returns their
+ * count. */
 static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least) {
   unsigned interest = moving->writes ? GYRE_WRITABLE : GYRE_READABLE;
   size_t moved = 0;

@@ -42,7 +42,7 @@ void gyre_interrupts_resume(struct gyre_scheduler *scheduler);
 void gyre_interrupt_raise(struct gyre_parked *parked);
 /* Requeues the wait's interrupt for the next wait, because something else has ended this wait. */
 void gyre_interrupt_return(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
-/* Makes due the interrupts that were held until this fiber waits. */
+/* Called when the fiber begins a wait: makes due the interrupts that were held until then. */
 void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
 /* Drops the fiber's interrupts: its job has ended. */
 void gyre_interrupts_drop(struct gyre_scheduler *scheduler, VALUE fiber);

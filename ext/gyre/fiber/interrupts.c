@@ -99,8 +99,8 @@ static struct gyre_wait *given_wait(struct gyre_scheduler *scheduler, const stru
   return wait && &wait->parked == parked && wait->unblocked ? wait : NULL;
 }
 
-/* True if another waiter may be woken instead. Ruby's primitives take a fiber off their list before
- * unblocking it, and woken fibers check again. Gyre's primitives pass on wake-ups themselves. */
+/* True if another of the blocker's waiters may be woken instead. Ruby's primitives take a fiber off
+ * their list before unblocking it, and woken fibers check again. Gyre's pass wake-ups on. */
 static bool can_hand_on(VALUE blocker) {
   if (RB_SPECIAL_CONST_P(blocker)) return false;
   return gyre_is_mutex(blocker) || RTEST(rb_obj_is_kind_of(blocker, queue_class));
@@ -191,7 +191,7 @@ static struct gyre_list *raise_at(struct gyre_scheduler *scheduler, struct gyre_
   interrupt->parked = parked;
   parked->interrupt = interrupt;
   if (parked->state == GYRE_PARKED && parked->blocker == Qundef)
-    scheduler->drivers.overtaken_count--; /* an overtaken driver, see drive.c */
+    scheduler->drivers.overtaken_count--; /* this wait is an overtaken driver's (drive.c) */
   gyre_parked_make_ready(scheduler, parked, true);
   gyre_list_remove(&parked->node);
   gyre_list_prepend(last, &parked->node);
@@ -292,7 +292,7 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
       move(&scheduler->interrupts.postponed, interrupt);
     } else {
       raise_further_in(scheduler, interrupt);
-      last = &scheduler->waits.ready; /* other fibers may have run */
+      last = &scheduler->waits.ready; /* restarts at the queue's head: other fibers may have run */
     }
   }
 }

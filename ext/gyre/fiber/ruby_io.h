@@ -23,7 +23,7 @@ static inline bool gyre_io_is_duplex(VALUE io) {
 }
 
 /* Returns the size of an IO::Buffer and sets *bytes. Raises if the buffer is freed, or if it is
- * read-only and `writes` is false. */
+ * read-only but must be filled (not `writes`). */
 size_t gyre_buffer_bytes(VALUE buffer, bool writes, char **bytes);
 
 /* Reads or writes a file without the GVL, at `from` or, if that is -1, at the file's position.

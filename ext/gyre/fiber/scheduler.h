@@ -32,7 +32,7 @@ struct gyre_parked {
   struct gyre_interrupt *interrupt; /* raised when the fiber continues */
   bool foreign;                     /* not a pooled fiber */
   bool first;                       /* goes first: it has started a fiber or is interrupted */
-  VALUE blocker;                    /* the awaited object; Qundef if not in a struct gyre_wait */
+  VALUE blocker;                    /* the awaited object; Qundef outside of a struct gyre_wait */
   enum gyre_parked_state state;
 };
 
@@ -41,7 +41,7 @@ struct gyre_worker {
   struct gyre_list node;               /* in scheduler->pool.busy or scheduler->pool.idle */
   struct gyre_blocked_node table_node; /* in scheduler->pool.workers */
   VALUE fiber;
-  struct gyre_parked *parked;        /* wait of `fiber` or of a fiber that it resumed; or NULL */
+  struct gyre_parked *parked;        /* wait of `fiber` or of a fiber it resumed; NULL if none */
   VALUE (*function)(VALUE argument); /* NULL while idle */
   VALUE argument;
   VALUE storage;          /* initial fiber storage, or nil */
@@ -79,7 +79,7 @@ struct gyre_interrupt {
 
 struct gyre_waits {
   struct gyre_list parked, ready;
-  struct gyre_list foreign; /* parked fibers outside the pool, to be marked */
+  struct gyre_list foreign; /* parked fibers outside the pool, which the collector must mark */
   size_t parked_count, ready_count;
 };
 
@@ -90,7 +90,7 @@ struct gyre_interrupts {
   struct gyre_list postponed; /* until their fiber has run */
   struct gyre_list deferred;  /* until their timer fires */
   struct gyre_list held;      /* until their suspended fiber waits */
-  struct gyre_list timeouts;  /* struct timeout of scheduler_timeout.c, if on the heap */
+  struct gyre_list timeouts;  /* timeouts on the heap (scheduler_timeout.c) */
   bool is_away;               /* the driver is in Fiber#raise, where it cannot answer questions */
   VALUE live_fibers;          /* ObjectSpace::WeakMap: object_id => fiber (gyre_live_fiber); nil at first */
 };
@@ -119,7 +119,7 @@ struct gyre_drivers {
 struct gyre_running {
   VALUE entered;                  /* fiber entered last, or nil; not marked, never dereferenced */
   struct gyre_worker *worker;     /* worker of `entered`, or NULL */
-  struct gyre_question *question; /* for the fiber that is being entered */
+  struct gyre_question *question; /* for the fiber that is being entered, or NULL */
 };
 
 /* Limits how long fibers run before the kernel is asked. */
@@ -133,7 +133,7 @@ struct gyre_slice {
 
 /* scheduler_block.c */
 struct gyre_blocks {
-  struct gyre_blocked_table table; /* waits that an unblock may end, by fiber */
+  struct gyre_blocked_table table; /* by fiber: the waits that an unblock may end */
   st_table *early;                 /* fiber => blocker of an early unblock; nearly always empty */
   st_table *signals;               /* fiber in ConditionVariable#wait => did a mutex unblock it? */
 };
@@ -160,7 +160,7 @@ struct gyre_scheduler {
   struct gyre_blocks blocks;
   struct gyre_sweeping sweeping;
   struct gyre_timer unwinding; /* limits the time that stopped fibers have at the close */
-  struct gyre_list posts;      /* struct gyre_post for the next turn */
+  struct gyre_list posts;      /* posts (struct gyre_post) for the next turn */
   struct gyre_list due_posts;  /* posts of this turn that have not run yet */
   struct gyre_list keepers;    /* listening sockets, which keep `run` going */
   struct gyre_list clients;    /* struct gyre_client: objects to mark and notify */

@@ -100,7 +100,7 @@ static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second
 }
 
 /* Reads the arguments after io and buffer. pread and pwrite have (length, from) in Ruby 3.1, (from,
- * length, offset) from 3.2, (from, offset, length) from 4.1. The last one may be missing. */
+ * length, offset) from 3.2, (from, offset, length) from 4.1. The last argument may be missing. */
 static void transfer_arguments(struct transfer *transfer, int count, const VALUE *arguments, size_t size) {
   VALUE first = arguments[0], second = count > 1 ? arguments[1] : INT2FIX(0);
   if (transfer->positioned) {
@@ -126,8 +126,8 @@ static size_t transfer_open(struct transfer *transfer) {
   return gyre_buffer_bytes(transfer->buffer, transfer->writes, &transfer->base);
 }
 
-/* Runs in a thread of Gyre::Offload. The fiber may leave meanwhile, so this fails if the IO was
- * closed, and fills its own memory. `read`: IO, descriptor, offset, String of the wanted length. */
+/* Runs in a thread of Gyre::Offload. The fiber may leave meanwhile: so the read fills its own
+ * memory, and fails if the IO was closed. `read`: IO, descriptor, offset, String to fill. */
 static VALUE read_in_thread(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, read)) {
   VALUE bytes = RARRAY_AREF(read, 3);
   if (RTEST(rb_funcallv(RARRAY_AREF(read, 0), rb_intern("closed?"), 0, NULL))) return INT2FIX(-EBADF);
@@ -247,9 +247,9 @@ static bool is_override(VALUE frame, bool writes) {
 }
 
 /* True if the hook may wait: to reach `least`, or in Ruby's blocking methods (gets, readpartial,
- * read), where this saves two calls of hooks. False for direct calls and IO#read_nonblock, which is
- * Ruby code. Ruby's methods for writing wait by themselves, except IO#syswrite: it may return
- * EAGAIN only in non-blocking mode. */
+ * read), where this saves two calls of hooks. False for direct calls of the hook and for
+ * IO#read_nonblock, which is Ruby code. Ruby's methods for writing wait by themselves, except
+ * IO#syswrite: it may return EAGAIN only in non-blocking mode. */
 static bool may_wait(const struct transfer *transfer) {
   if (transfer->least > 0) return true;
   if (transfer->positioned || (transfer->writes && fcntl(transfer->fd, F_GETFL) & O_NONBLOCK)) return false;

@@ -57,7 +57,7 @@ static void selected(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
 
 static bool io_is_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
   if (watch->ready != selected) return false;
-  selected(loop, watch, 0); /* then poll(2) finds the close */
+  selected(loop, watch, 0); /* wakes the fiber; then poll(2) finds the close */
   return true;
 }
 
@@ -149,7 +149,7 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   gyre_list_append(&scheduler->sweeping.descriptor_waits, &selecting.wait.descriptor_node);
   VALUE result = rb_ensure(select_body, (VALUE)&selecting, select_ensure, (VALUE)&selecting);
   if (timeout_ns == 0 && NIL_P(result))
-    gyre_yield(scheduler); /* a program may repeat the call until another fiber makes an IO ready */
+    gyre_yield(scheduler); /* lets other fibers run: a program that polls may wait for them */
   return result;
 }
 

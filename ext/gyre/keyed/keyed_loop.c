@@ -117,7 +117,7 @@ static VALUE keyed_allocate(VALUE class) {
   return self;
 }
 
-/* Returns this thread's open native scheduler, or NULL. Raises for a portable one. */
+/* Returns this thread's open native scheduler, or NULL. Raises if the scheduler is portable. */
 static struct gyre_scheduler *present_scheduler(void) {
   VALUE scheduler = rb_fiber_scheduler_get();
   if (NIL_P(scheduler)) return NULL;

@@ -1,8 +1,8 @@
 /* The keyed loop, Gyre::Loop. Each watch has a key; the program receives the keys in the order of
  * events. keyed_loop.c has the object and its methods; keyed_watch.c has watches and queue.
  *
- * In a thread that has a native scheduler, uses the scheduler's loop, and a wait parks its fiber.
- * Otherwise drives a loop of its own.
+ * In a thread that has a native scheduler, a keyed loop uses the scheduler's loop, and a wait parks
+ * its fiber. Otherwise it drives a loop of its own.
  *
  *     watch ──► active ──(one-shot fires)──► resting ──(watched again in the same turn)──► active
  *                 │  ▲                          └──(before the next wait)──► released
@@ -28,7 +28,7 @@ enum gyre_keyed_state {
 };
 
 struct gyre_keyed_watch {
-  struct gyre_list node; /* in the list of its state */
+  struct gyre_list node; /* in keyed->lists[state] */
   struct gyre_keyed *keyed;
   struct gyre_watch watch; /* fd is -1 while unwatched by the loop */
   struct gyre_timer timer;

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define SUBMISSIONS 256
-#define COMPLETIONS 2048 /* the kernel stores any further ones (IORING_FEAT_NODROP) */
+#define COMPLETIONS 2048 /* the kernel itself stores further completions (IORING_FEAT_NODROP) */
 
 #define IGNORED UINT64_C(0)
 #define WAKEUP UINT64_C(2)

@@ -14,7 +14,7 @@
 
 #define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* matches each watch's interest */
 #define VERIFY_NS INT64_C(5000000)
-#define IN_VAIN_LIMIT 2        /* empty polls, after which the loop sleeps without polling first */
+#define IN_VAIN_LIMIT 2        /* empty polls in a row; then the loop sleeps without a poll first */
 #define SOON_NS INT64_C(10000) /* after a shorter sleep the loop again polls before it sleeps */
 #define STALE_TURNS 16         /* turns for which a stale report is remembered */
 

@@ -6,7 +6,7 @@
 
 struct gyre_timer {
   int64_t when_ns;
-  uint32_t place; /* in the heap, from 1; 0 if not armed */
+  uint32_t place; /* position in the heap, from 1; 0 if not armed */
   void (*fire)(struct gyre_timer *timer, void *context);
 };
 
