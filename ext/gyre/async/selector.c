@@ -406,8 +406,7 @@ static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned
                                                                                                            : 0;
 }
 
-/* Moves at least `least` bytes; 0: tries once. If an error follows some bytes, returns their
- * count. */
+/* Moves at least `least` bytes; 0: tries once. Returns an error only if no bytes were moved. */
 static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least) {
   unsigned interest = moving->writes ? GYRE_WRITABLE : GYRE_READABLE;
   size_t moved = 0;

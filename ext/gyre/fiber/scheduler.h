@@ -74,7 +74,7 @@ struct gyre_interrupt {
   struct gyre_timer retry;
   /* Where the sender points to this, or NULL. That pointer becomes NULL when this ends. */
   struct gyre_interrupt **owner;
-  struct gyre_interrupt **raiser; /* the same for the driver's pointer during Fiber#raise */
+  struct gyre_interrupt **raiser; /* where the driver points to this during Fiber#raise, or NULL */
 };
 
 struct gyre_waits {
@@ -211,7 +211,7 @@ void gyre_block_forked(struct gyre_scheduler *scheduler);
 /* Returns this thread's open native scheduler, or NULL. */
 struct gyre_scheduler *gyre_scheduler_here(void);
 
-/* Does the same, but raises RuntimeError if there is none. */
+/* Like gyre_scheduler_here, but raises RuntimeError if there is none. */
 struct gyre_scheduler *gyre_scheduler_current(void);
 
 bool gyre_scheduler_is_native(VALUE object);
@@ -250,7 +250,7 @@ void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
 /* Makes the driver run `post` in its next turn. Ignores a pending post. Any thread with the GVL may
  * call it. */
 void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post);
-/* Does the same in the loop's thread, where the loop need not be woken. */
+/* Like gyre_post, but for the loop's thread, where the loop need not be woken. */
 static inline void gyre_post_here(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   if (gyre_list_empty(&post->node)) gyre_list_append(&scheduler->posts, &post->node);
 }
@@ -284,7 +284,7 @@ VALUE gyre_present_storage(void);
 /* Runs function(argument) in a pooled fiber up to its first wait. `storage`: initial fiber storage,
  * a Hash or nil. Returns the fiber. */
 VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage);
-/* Does so in a new fiber, which ends with the job. `options`: for Fiber.new, or nil. */
+/* Like gyre_spawn, in a new fiber that ends with the job. `options`: for Fiber.new, or nil. */
 VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE options);
 
 /* Raises an exception in a fiber; nil ends the fiber (Fiber#kill). Any thread may call it. Returns

@@ -11,6 +11,6 @@
  * machine_bytes, vm_bytes: sizes of a stack's two parts; its mapping may be a page larger. */
 void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t machine_bytes, size_t vm_bytes);
 
-/* Does the same for the current fiber, below its present frame. Its stack begins shortly above
- * `address`. */
+/* Like gyre_stacks_discard, but for the current fiber, below its present frame. Its stack begins
+ * shortly above `address`. */
 void gyre_stack_discard(uintptr_t address, size_t machine_bytes);

@@ -240,7 +240,7 @@ static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC
  * collection keeps fibers that old objects refer to, so a full one follows when these may be many.
  * Counts are atomic. */
 static size_t ended_count; /* fibers ended since the last collection */
-static size_t left_count;  /* fibers ended between the last full and the last minor collection */
+static size_t left_count;  /* fibers that ended earlier, but after the last full collection */
 
 static void note_collection(void) {
   size_t ended = __atomic_exchange_n(&ended_count, 0, __ATOMIC_RELAXED);

@@ -422,7 +422,7 @@ void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, 
   watch->fd = fd;
   watch->interest = interest;
   watch->oneshot = oneshot;
-  keyed->active_since_sweep = true; /* for a sweep: the IO may be closed before its first event */
+  keyed->active_since_sweep = true; /* starts sweeps: the IO may be closed before its first event */
   int error = begin_watching(keyed, watch);
   if (error == 0) return;
   gyre_keyed_release(keyed, watch);

@@ -129,8 +129,8 @@ static inline struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int
 }
 
 /* True if a read or write is expected to block; a watch that begins now reports the change. This
- * may be wrong if the holder has reopened the number, or if an urgent mark or passed descriptors
- * cut a read short. The loop corrects the error some milliseconds later. */
+ * may be wrong if the holder has reopened the number, or if urgent data or passed descriptors cut a
+ * read short. The loop corrects the error some milliseconds later. */
 static inline bool gyre_loop_is_drained(const struct gyre_loop *loop, const struct gyre_descriptor *held,
                                         unsigned interest) {
   if ((held->drained & interest) != interest) return false;
@@ -146,7 +146,7 @@ static inline void gyre_descriptor_drained(struct gyre_descriptor *held, unsigne
 /* Ends the registration of `fd` before its close. */
 void gyre_loop_forget(struct gyre_loop *loop, int fd);
 
-/* Does the same unless `fd` has watches. */
+/* Calls gyre_loop_forget unless `fd` has watches. */
 static inline void gyre_loop_forget_unwatched(struct gyre_loop *loop, int fd) {
   if (fd >= 0 && fd < loop->descriptor_capacity && !loop->descriptors[fd].first) gyre_loop_forget(loop, fd);
 }
@@ -157,7 +157,7 @@ void gyre_loop_closed(struct gyre_loop *loop, int fd);
 /* Called before a close: calls the watches of `fd`, then ends the registration. */
 void gyre_loop_abandon(struct gyre_loop *loop, int fd);
 
-/* Does the same. If the backend keeps files open, it releases this file at once. */
+/* Calls gyre_loop_abandon. If the backend keeps files open, it then releases this file at once. */
 void gyre_loop_let_go(struct gyre_loop *loop, int fd);
 
 /* Tells the kernel of begun and ended watches now. */
@@ -182,7 +182,7 @@ static inline int64_t gyre_loop_now(const struct gyre_loop *loop) {
   return __builtin_expect(loop->virtual_ns != 0, 0) ? loop->virtual_ns : gyre_timers_now();
 }
 
-/* Returns this time from a coarse clock, up to some milliseconds late. */
+/* Like gyre_loop_now, but from a coarse clock: up to some milliseconds late. */
 static inline int64_t gyre_loop_coarse_now(const struct gyre_loop *loop) {
   return __builtin_expect(loop->virtual_ns != 0, 0) ? loop->virtual_ns : gyre_timers_coarse_now();
 }
