@@ -330,8 +330,8 @@ struct gyre_wait {
   struct gyre_watch watch;
   unsigned ready; /* events reported by `watch`; 0 after a timeout */
   bool timed_out;
-  bool unblocked; /* an unblock came; counts more than timed_out: the fiber keeps its gift */
-  /* Only for a wait for several descriptors, otherwise NULL: true if one of them is closed. */
+  bool unblocked; /* an unblock came: the fiber keeps its gift, even if timed_out */
+  /* NULL, or (if the wait is for several descriptors) returns true if one of them is closed. */
   bool (*is_broken)(struct gyre_wait *wait);
 };
 

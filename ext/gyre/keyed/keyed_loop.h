@@ -41,7 +41,7 @@ struct gyre_keyed_watch {
   bool queued;   /* its event is queued */
   bool trusted;  /* reuses its registration without asking the kernel */
   bool identity; /* its key is in keyed->identity */
-  bool overdue;  /* was resting at the last poll already */
+  bool overdue;  /* was already resting at the last poll */
 };
 
 struct gyre_keyed_event {

@@ -1,10 +1,10 @@
 /* The io_uring backend (Linux 5.13, by liburing). One io_uring_enter per turn submits requests and
  * fetches completions. If there are neither, there is no system call. Contract: backend.h.
  *
- * A poll keeps its file open, and would hide a close(2) from the peer. So a poll is one-shot,
- * unless the caller ends it before the close (GYRE_STANDING). The kernel adds POLLRDHUP to each
- * poll (IO_POLL_UNMASK). Once the peer has half-closed, this would end a one-shot poll for writing
- * at once, so such polls are multishot (GYRE_READ_ENDED). */
+ * A poll keeps its file open, so the peer would not notice a close(2). Therefore a poll is
+ * one-shot, unless the caller ends it before the close (GYRE_STANDING). The kernel adds POLLRDHUP
+ * to each poll (IO_POLL_UNMASK). Once the peer has half-closed, this would end a one-shot poll for
+ * writing at once, so such polls are multishot (GYRE_READ_ENDED). */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_IO_URING
