@@ -10,8 +10,8 @@ require "gyre/sse"
 require "gyre/websocket"
 
 module Gyre
-  # Topics and their subscribers. Any thread may call its methods. Under `gyre serve -w`, messages
-  # reach subscribers in all workers. Messages of one publisher stay in order.
+  # Topics and their subscribers. Any thread may call the module's methods. Under `gyre serve -w`,
+  # messages reach subscribers in all workers. Messages of one publisher stay in order.
   #
   # A topic is a String, a Symbol, or an Array of these and Integers, like [:room, 5]. A String and
   # a Symbol with the same text are the same topic.
@@ -40,8 +40,8 @@ module Gyre
       # Returns a frame, which is compressed once for all sockets with the same window bits.
       def frame(window_bits = 0) = (@frames ||= {})[window_bits] ||= WebSocket.frame(@data, window_bits)
 
-      # Returns the text for event streams. `ahead`: by publisher, the last message number that a
-      # client has seen, if this process has not (History).
+      # Returns the text for event streams. `ahead` maps publishers to the last message number that
+      # the client has seen, if this process has seen only lower numbers of the publisher (History).
       def event(ahead = nil)
         (@events ||= {})[ahead] ||= event_at(ahead ? @seen&.with(ahead) : @seen).freeze
       end
@@ -59,7 +59,7 @@ module Gyre
     @history = History.new
     @topics = {} # topic => { subscriber => true }
     @lock = Thread::Mutex.new
-    @swept = 64 # number of topics at which those without subscribers are dropped
+    @swept = 64 # when there are more topics, those without subscribers are dropped
 
     class << self
       # Shares messages with all processes, on any machine, that use the same Redis. Call it in
@@ -125,8 +125,8 @@ module Gyre
       end
 
       # Sends a message to all subscribers of a topic, without waiting. Cuts off a subscriber that
-      # has a megabyte of unsent messages (backlog_bytes_limit). A worker that has 8 MB of unsent
-      # messages loses further ones; the log counts these.
+      # has a megabyte of unsent messages (backlog_bytes_limit). If 8 MB of messages wait for a
+      # worker, further messages for this worker are dropped, and the log has their number.
       # @param topic [String, Symbol, Array]
       # @param message [String] as for {WebSocket#write}; with workers at most 16 MB as JSON
       # @param options [Hash] event:, id: for event streams (SSE.format); no id: for a kept topic
@@ -158,7 +158,7 @@ module Gyre
         topic = identity(as)
         Relay.send("disconnect", topic, nil, {}) if Relay.attached?
         elsewhere, here = subscribers(topic).partition(&:foreign?)
-        here.each(&:disconnect) # at once, as the next message may be another user's
+        here.each(&:disconnect) # not later, because the next message must not reach them
         here.size + disconnect_all(elsewhere)
       end
 
@@ -180,7 +180,7 @@ module Gyre
         end
       end
 
-      # Called when this process begins to receive messages of others, also after an outage.
+      # Called when messages of other processes begin to arrive, also after an outage.
       # @api private
       def hears
         Relay.attached? if @history.any?
@@ -223,8 +223,7 @@ module Gyre
 
       def disconnect_all(subscribers) = in_their_threads(subscribers) { |some| some.each(&:disconnect) }
 
-      # Calls the block soon in each loop's thread, with that loop's sockets. Returns the sockets'
-      # number.
+      # Calls the block soon in each loop's thread with the loop's sockets; returns their number.
       def in_their_threads(sockets)
         sockets.group_by(&:thread_calls).sum do |calls, some|
           calls.post(-> { yield some })
@@ -234,7 +233,7 @@ module Gyre
         end
       end
 
-      # Drops topics that ended sockets have left empty.
+      # Drops topics that have no subscribers any more.
       def sweep
         @topics.delete_if { |_, subscribers| subscribers.empty? }
         @swept = [2 * @topics.size, 64].max

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Live pages: the server keeps and renders views. A page sends its events over a WebSocket and gets
-# changed lines back. Page runs a view on the server; script.js runs in the page.
+# Live pages: the server keeps and renders views. The browser sends events over a WebSocket and gets
+# changed lines back. Page runs a view on the server; script.js runs in the browser.
 
 require "gyre/broadcast"
 require "gyre/live/markup"
@@ -74,7 +74,7 @@ module Gyre
         event
       end
 
-      # Names instance variables that outlive the connection. The page keeps them, signed but
+      # Names instance variables that outlive the connection. The browser keeps them, signed but
       # readable.
       # @param names [Array<Symbol>] of variables with JSON values
       def keep(*names) = kept.concat(names.map { |name| :"@#{name}" })
@@ -133,7 +133,7 @@ module Gyre
     # @return [Boolean] false in the first rendering
     def connected? = !@page.nil?
 
-    # Changes the state by the block while no handler runs. Any fiber or thread may call it.
+    # Runs the block between handlers, to change the state. Any fiber or thread may call it.
     # @return [nil]
     def update(&block) = @page&.update(&block)
 

@@ -9,7 +9,8 @@ require "gyre/version"
 module Gyre
   # Rails finds this class by its superclass.
   class Railtie < ::Rails::Railtie
-    # Sets :fiber: requests share a thread. Keeps the app's own level; the server refuses :thread.
+    # Sets the isolation level :fiber, because requests share a thread. Keeps a level that the app
+    # has set; the server refuses :thread.
     config.before_configuration { |app| app.config.active_support.isolation_level ||= :fiber if app.config.respond_to?(:active_support) }
 
     # Makes Gyre the server of system tests, unless the application names another server.

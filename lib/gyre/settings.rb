@@ -60,7 +60,7 @@ module Gyre
 
     def self.row(name, type, meaning, **rest) = Row.new(name: name, type: type, meaning: meaning, **rest)
 
-    # Returns a question with the nearest of the words, or nil.
+    # Returns "did you mean …?" with the word that is nearest to the given word, or nil.
     def self.nearest(word, words)
       return unless word.valid_encoding?
 
@@ -77,8 +77,8 @@ module Gyre
       value.inspect.gsub(%r{(://)[^/@\s"]*@}, "\\1…@").then { |text| text.size > 80 ? "#{text[0, 79]}…" : text }
     end
 
-    # `groups`: rows by their headings in --help; rows under nil have no flags. `foreign`: advice
-    # for obsolete words and those of other programs. `what`: noun for a row in messages. The block
+    # `groups`: rows by their headings in --help; rows under nil have no flags. `foreign`: obsolete
+    # words and other programs' words, with advice. `what`: noun for a row in messages. The block
     # checks all values together; it gets nil for an invalid value, and Faults to add to.
     def initialize(groups, what: "setting", foreign: {}, needs: [], &rule)
       @groups = groups.transform_values(&:freeze).freeze
@@ -104,8 +104,8 @@ module Gyre
 
     def fetch(name) = self[name] || raise(ArgumentError, "unknown #{@what}; #{hint(name.to_s)}")
 
-    # Returns checked values by name; ignores nil, except for timeouts. Raises Invalid, or adds to
-    # `faults` if given; an invalid value is then nil.
+    # Returns checked values by name; ignores nil, except for timeouts. Raises Invalid; if `faults`
+    # is given, adds to it instead, and an invalid value is nil.
     def read(given, faults = nil)
       raise ArgumentError, "must be keys with values" unless given.is_a?(Hash)
       return read(given, faults = Faults.new).then { |values| faults.ensure_none(values) } unless faults
@@ -129,7 +129,7 @@ module Gyre
       return if value.nil? && !row.none?(value)
       raise ArgumentError, "is the same as another key here; keep one of the two" if found.key?(row.name)
 
-      found[row.name] = nil # stays where the value is wrong
+      found[row.name] = nil # stays nil if the check raises
       found[row.name] = row.check(value)
     rescue Invalid => error
       found[row.name] = error.values

@@ -122,7 +122,7 @@ module Gyre
       def requested?(env) = Handshake.requested?(env)
     end
 
-    # Measures the time from a ping to its pong, which is not seen while a message waits unread.
+    # Measures the time from a ping to its pong. A pong is not seen while a message waits unread.
     # @param timeout [Numeric, nil] seconds
     # @return [Float] seconds
     # @raise [TimeoutError]

@@ -11,7 +11,8 @@ module Gyre
     class History
       PUBLISHERS_LIMIT = 32
 
-      # By publisher, the last message number that a client or process had seen at `time` (ms).
+      # `numbers` maps each publisher to the last of its message numbers that a client or a process
+      # had seen at `time` (ms).
       Position = Struct.new(:time, :numbers) do
         # Returns nil if `text` is not a Position. A client that forges one harms only itself.
         def self.parse(text)
@@ -46,7 +47,7 @@ module Gyre
         end
 
         # Returns the events after those of the last call, or :gap if the history has dropped some
-        # of them. Returns nil if there are none; from then on {#text} returns each event.
+        # of them. Returns nil if there are no such events; from then on {#text} returns each event.
         def more
           @history.synchronize do
             next :gap if @begun && @topics.any? { |topic| @history.lost?(topic, @position) }
@@ -79,11 +80,11 @@ module Gyre
         end
       end
 
-      # `lost`: by publisher, the number of the last dropped message.
+      # `lost` maps each publisher to the number of its last dropped message.
       Kept = Struct.new(:count_limit, :bytes_limit, :messages, :bytes, :lost)
       private_constant :Kept
 
-      attr_reader :order # number of the last message
+      attr_reader :order # number of messages that this process has added
 
       def initialize
         @topics = {}
@@ -98,8 +99,8 @@ module Gyre
 
       def any? = @topics.any?
 
-      # Yields whether the topic is kept. Runs one call at a time for kept topics, to keep the
-      # order.
+      # Yields whether the topic is kept. For kept topics runs one block at a time, so that their
+      # messages stay in order.
       def ordered(topic)
         @topics.key?(topic) ? synchronize { yield true } : yield(false)
       end
@@ -121,7 +122,7 @@ module Gyre
         @seen[origin] = number
         message.place(@order += 1, origin, number, Position.new(now, @seen.dup))
         kept = @topics[topic]
-        kept.messages << message.dup # without the forms for its subscribers
+        kept.messages << message.dup # the copy has no cached frames and texts
         kept.bytes += message.data.bytesize
         drop(kept) while kept.messages.size > kept.count_limit || kept.bytes > kept.bytes_limit
       end
@@ -135,8 +136,8 @@ module Gyre
       # True if messages after this position are not kept any more.
       def lost?(topic, position) = @topics[topic].lost.any? { |origin, number| !position.covers?(origin, number) }
 
-      # Returns the events after a position, then the numbers that the client has seen and this
-      # process has not (nil if there are none), then the position after the events.
+      # Returns three values: the events after a position; the numbers that the client has seen and
+      # this process has not, or nil; the position after the events.
       def missed(topics, position)
         messages = topics.uniq.flat_map { |topic| @topics[topic].messages }
         messages = messages.reject { |message| position.covers?(message.origin, message.number) }.sort_by(&:order)
@@ -157,7 +158,7 @@ module Gyre
       def forget
         @pid = Process.pid
         @began = now
-        @seen = {} # the publisher heard last comes last
+        @seen = {} # publisher => number of its last message; the publisher heard last is at the end
         @topics.each_value { |kept| kept.messages, kept.bytes, kept.lost = [], 0, {} }
       end
 

@@ -8,7 +8,7 @@ module Gyre
     class Outbox
       BYTES_LIMIT = 8 << 20
 
-      # The block gets a text when the outbox begins to drop messages, and when it ceases.
+      # The block gets a text when the outbox begins or stops dropping messages.
       def initialize(bytes_limit = BYTES_LIMIT, &report)
         @bytes_limit = bytes_limit
         @report = report

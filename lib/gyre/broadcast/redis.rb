@@ -11,8 +11,8 @@ require "gyre/log/output/redis_connection"
 
 module Gyre
   module Broadcast
-    # Reconnects after a failure. Meanwhile messages of this process wait, and those of others are
-    # lost. A message may be sent twice; Relay drops the second.
+    # Reconnects after a failure. Meanwhile messages of this process wait, and messages of other
+    # processes are lost. A message may be sent twice; Relay drops the second.
     class Redis
       PING_S = 10
       RECONNECT_S = 0.1
@@ -93,10 +93,10 @@ module Gyre
       def ping
         @incoming.write(Gyre::Log::Output::Resp.command("PING")) if @subscribed
       rescue *ERRORS
-        nil # the receiving task notices it
+        nil # the receiving task gets an error, too
       end
 
-      # Sends waiting messages.
+      # Sends the waiting messages at the end of the process.
       def finish
         @outbox.push("")
         @thread.join(EXIT_S)

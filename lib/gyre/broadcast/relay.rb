@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Carries messages between this process and others, for Gyre::Broadcast. A message is a JSON Array
-# with its process and number: it may come by several ways and counts once. Knows no subscribers.
+# Carries messages between this process and others, for Gyre::Broadcast. A message is a JSON Array.
+# It begins with the sending process's name and that process's number for the message, by which
+# duplicates are recognized. Knows no subscribers.
 
 require "json"
 require "securerandom"
@@ -11,7 +12,7 @@ module Gyre
     module Relay
       # Maximum bytes of an encoded message.
       BYTES_LIMIT = 16 << 20
-      # Maximum processes whose last number is remembered.
+      # Maximum processes whose last message number is remembered.
       ORIGINS_LIMIT = 1000
       private_constant :ORIGINS_LIMIT
 
@@ -19,11 +20,11 @@ module Gyre
       @arrivals = Thread::Mutex.new # keeps a publisher's messages in order, whichever way they come
       @carriers = []
       @inherited = [] # carriers that forked children use too
-      @numbers = {} # last numbers of other processes
+      @numbers = {} # name of another process => number of its last message
 
       class << self
         # Adds a carrier, whose `offer` takes encoded messages (see Outbox). If it is inherited,
-        # forked children use it too, after `start`.
+        # forked children also use it, after they have called its `start`.
         def attach(carrier, inherited: false)
           @lock.synchronize do
             renew unless @pid == Process.pid

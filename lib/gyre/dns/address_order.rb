@@ -2,7 +2,7 @@
 
 # Sorts a host's addresses by RFC 6724, section 6, like glibc's getaddrinfo(3). Omits rules 3, 4 and
 # 7, which need netlink. Used by Gyre::DNS::Resolver. Finds source addresses by connect(2) over UDP,
-# which sends nothing. A number is an IPv6 address or a mapped IPv4 address.
+# which sends nothing. Numbers are IPv6 addresses as Integers; IPv4 addresses are mapped.
 
 require "ipaddr"
 require "socket"
@@ -23,14 +23,16 @@ module Gyre
                           "::/0" => GLOBAL)
       private_constant :ANY_PORT, :IPV4, :GLOBAL, :POLICIES, :SCOPES
 
-      # An address, its number, its source address's number, and values of rules 1, 2, 5, 6, 8.
+      # `ip` and `source` are the numbers of the address and of its source address; `index` is the
+      # address's place in the given order; `goodness` has the values of rules 1, 2, 5, 6 and 8.
       Candidate = Struct.new(:address, :ip, :source, :index, :goodness) do
-        # Addresses of equal precedence belong to the same family.
+        # Compares common bits only within a family, because only addresses of the same family have
+        # equal precedence.
         def <=>(other)
           (other.goodness <=> goodness).nonzero? || (other.common_bits <=> common_bits).nonzero? || index <=> other.index
         end
 
-        # Value of rule 9, which applies to IPv4 addresses only within a network of this machine.
+        # Value of rule 9. For IPv4 it applies only within a network of this machine.
         def common_bits
           @common_bits ||= if source.nil? || (AddressOrder.ipv4?(ip) && !AddressOrder.neighbours?(ip, source)) then 0
                            else 128 - (ip ^ source).bit_length

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Keeps answers by question until their TTL ends, for Gyre::DNS::Resolver. A full cache drops the
-# least recently used entry. Any thread may call it.
+# least recently used entry. Any thread may call its methods.
 
 require "gyre/clock"
 
@@ -16,7 +16,7 @@ module Gyre
         @entries_limit = entries_limit
         @ttl_s = ttl_s
         @negative_ttl_s = negative_ttl_s
-        @entries = {} # question => value, and when it ends
+        @entries = {} # question => [value, time when it ends]
       end
 
       # @return [Integer]
@@ -27,7 +27,7 @@ module Gyre
         entry = @entries.delete(key)
         return if entry.nil? || entry.last <= Clock.now
 
-        @entries[key] = entry # now the last one to leave
+        @entries[key] = entry # at the end, because the first entry is dropped first
         entry.first
       end
 

@@ -94,7 +94,7 @@ module Gyre
       end
     end
 
-    # Ignores lines of hosts(5) without a leading address, as glibc does.
+    # Parses the text of hosts(5). Ignores lines that do not begin with an address, as glibc does.
     # @return [Hash{String => Array<String>}] addresses by lower-case name
     # @api private
     def self.hosts(text)

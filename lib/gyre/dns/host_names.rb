@@ -51,7 +51,8 @@ module Gyre
 
       private
 
-      # If the hosts file has no "localhost", systems resolve it differently.
+      # True if getaddrinfo would give the same addresses. Leaves "localhost" to the system, because
+      # systems resolve it differently if the hosts file does not have it.
       def exact?(name)
         @plain.value && @default_order.value && @resolver.configuration.exact? && !name.match?(/(?:\A|\.)localhost\.?\z/i)
       end

@@ -12,7 +12,7 @@ module Gyre
     class HTTPS
       # Media type of requests and responses.
       MEDIA_TYPE = "application/dns-message"
-      # Proxies' headers, which the web server does not evaluate.
+      # Headers in which a proxy names its client. The web server does not evaluate them.
       HIDDEN = %w[HTTP_FORWARDED HTTP_X_REAL_IP HTTP_CLIENT_IP].freeze
       private_constant :HIDDEN
 
@@ -56,9 +56,9 @@ module Gyre
         bytes.bytesize > Message::BYTES_LIMIT ? [413, "a DNS message has at most #{Message::BYTES_LIMIT} bytes"] : [200, bytes]
       end
 
-      # "" for an unknown client, which gets no recursion. The client is unknown behind a proxy that
-      # the web server does not trust (--trusted-proxy). A trusted proxy's header has only the
-      # client.
+      # Returns the client's struct sockaddr, or "" for an unknown client, which gets no recursion.
+      # The client is unknown behind a proxy that the web server does not trust (--trusted-proxy).
+      # Behind one trusted proxy, X-Forwarded-For equals REMOTE_ADDR.
       def sockaddr(env)
         address, forwarded = env.values_at("REMOTE_ADDR", "HTTP_X_FORWARDED_FOR")
         hidden = HIDDEN.any? { |name| env.key?(name) } || (forwarded && forwarded != address)
@@ -70,7 +70,7 @@ module Gyre
         message = Message.parse(response)
         ttl = (message.answers.empty? ? message.authority : message.answers).map(&:ttl).min
         { "cache-control" => ttl ? "max-age=#{ttl}" : "no-store" }
-      rescue FormatError # of an upstream
+      rescue FormatError # an upstream's reply is malformed
         { "cache-control" => "no-store" }
       end
 

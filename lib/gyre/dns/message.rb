@@ -78,7 +78,7 @@ module Gyre
     # An OPT record (RFC 6891): udp_bytes, version, flags (Integers), options (Array of code and
     # bytes).
     EDNS = Struct.new(:udp_bytes, :version, :flags, :options) do
-      # Largest UDP packet in bytes that is safe on all paths (DNS flag day 2020).
+      # Bytes of the largest UDP packet that is safe on all paths (DNS flag day 2020).
       self::UDP_BYTES = 1232
       # Flag: the sender requests DNSSEC signatures (RFC 3225).
       self::DO = 0x8000
@@ -186,8 +186,8 @@ module Gyre
       end
     end
 
-    # Makes the class of an unknown type itself: resolv would keep each class, and clients choose
-    # the types.
+    # Makes a new class for an unknown type. resolv would keep the class, and clients could make it
+    # keep any number of classes.
     #
     # @return [Class] of Resolv::DNS::Resource; a new Generic one if resolv does not know the type
     # @api private

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Resolves names by hosts file, search domains, cache and name servers (Gyre::DNS::Upstream), for
-# programs and for dns/host_names.rb. Follows aliases only within an answer: its servers are
-# recursive.
+# programs and for dns/host_names.rb. Follows aliases only within an answer, because the name
+# servers are recursive.
 
 require "gyre/dns/address_order"
 require "gyre/dns/cache"
@@ -89,7 +89,7 @@ module Gyre
         search(name, DNS.type_number(type))
       end
 
-      # Asks for both families at once.
+      # Asks for IPv4 and IPv6 addresses at once.
       # @param name [String] with search domains, unless it ends with a dot
       # @return [Array<String>] IP addresses in the order to try them (RFC 6724); may be empty
       # @raise [NoAnswer, ArgumentError]
@@ -132,8 +132,8 @@ module Gyre
                                            rotate: @configuration.rotate?, **options)
       end
 
-      # Tries the candidates until one has records. If none has, raises the first failure of a
-      # server, as its candidate may have records. Raises immediately if no server answers.
+      # Tries the candidates until one has records. If none has records, raises the first failure,
+      # because the failed candidate may have records. Raises immediately if no server answers.
       def search(name, *types)
         failure = nil
         configuration.candidates(name).each do |candidate|
@@ -169,7 +169,7 @@ module Gyre
       end
 
       # Returns a message or a NoAnswer for each question. Waits for questions that other callers
-      # are already asking. If such a caller is stopped, asks again itself.
+      # are already asking. If such a caller is stopped, asks its questions again.
       def ask(questions)
         found = {}
         until (left = questions - found.keys).empty?
@@ -185,7 +185,7 @@ module Gyre
       # it.
       def take(questions, found)
         mine, others = [], {}
-        @pid, @flights = Process.pid, {} if @pid != Process.pid # a forked child gets no answers of its parent's
+        @pid, @flights = Process.pid, {} if @pid != Process.pid # a forked child asks by itself
         @lock.synchronize do
           questions.each do |question|
             if (message = @cache[question]) then found[question] = message

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `require "gyre/dns/rubydns"`: RubyDNS and the parts of Async::DNS that its programs use, on
-# Gyre::DNS::Server. A later `require "rubydns"` changes nothing, with or without the gem.
+# `require "gyre/dns/rubydns"`: RubyDNS and the parts of Async::DNS that programs of RubyDNS use, on
+# Gyre::DNS::Server. A later `require "rubydns"` changes nothing, even if the gem is missing.
 
 raise LoadError, "require gyre/dns/rubydns: the rubydns gem is loaded already. Require this before it" if defined?(RubyDNS)
 
@@ -32,7 +32,7 @@ module Gyre
     end
     Message.include(ResolvMethods)
 
-    # Returns a question's name as the question, as in RubyDNS.
+    # `question` returns only the question's name, as in RubyDNS.
     module NamedQuestion
       def question = ResolvMethods.name(super)
     end
@@ -72,7 +72,7 @@ module Async
 
     # Subclasses answer in `process`.
     class Server
-      # Gyre's rules, asked by the server.
+      # Rules that pass each question to the server's `process`.
       class Rules < Gyre::DNS::Rules
         attr_writer :server
 

@@ -38,7 +38,7 @@ module Gyre
         @rules = []
         @events = {}
         @otherwise = nil
-        @found = {} # by type and key
+        @found = {} # type => { key => blocks of the matching rules }
         @kept = 0
         instance_eval(&block) if block
       end
@@ -99,7 +99,7 @@ module Gyre
       # @param networks [Array<String>] that may use {Transaction#passthrough!} and {#upstream}
       def recursion(*networks)
         @networks = networks.flatten.map { |network| DNS.network(network) }
-        @clients = {} # as IPAddr is slow
+        @clients = {} # a client's address => whether a network includes it; IPAddr is slow
       end
 
       # Names a block for {#fire}.
@@ -121,7 +121,7 @@ module Gyre
       def call(transaction, again = false)
         again ? @otherwise.call(transaction) : process(transaction)
         transaction.result
-      rescue FormatError # of a record behind the question
+      rescue FormatError # a record behind the question is malformed
         transaction.only_code(1)
       rescue StandardError, ScriptError, SystemStackError => error
         report(error)
@@ -147,7 +147,7 @@ module Gyre
       end
 
       # Names match in any letter case, as clients may vary the case (0x20). `key` is the pattern
-      # for names in lower case. It is nil for a callable, which is called for each question.
+      # for names in lower case. `key` is nil for a callable, which is called for each question.
       def matching(pattern, key, block)
         return block if key.is_a?(String) || (key && [0, 1].include?(block.arity))
 

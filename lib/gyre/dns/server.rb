@@ -88,7 +88,8 @@ module Gyre
       # @raise [StandardError, ScriptError] raised by the rules or a zone
       def reload
         rules = @load.call
-        zones = Offload.call { rules.zones.map { |origin, path| Zone.load(origin, path) } } # a large one would hold up the loop
+        # Loads in a thread, because a large zone would hold up the loop.
+        zones = Offload.call { rules.zones.map { |origin, path| Zone.load(origin, path) } }
         if rules.upstreams.any? && rules.open?
           upstream = Upstream.new(*rules.upstreams)
           rules.otherwise { |transaction| transaction.forward!(upstream) }
@@ -134,7 +135,7 @@ module Gyre
       # @return [String]
       def inspect = "#<#{self.class} #{endpoints.join(", ")}>"
 
-      # Closes the sockets of a server that never ran.
+      # Closes the sockets; needed only if the server never ran.
       def close
         @upstream&.close
         @sockets&.close
@@ -148,11 +149,11 @@ module Gyre
         stream.write_timeout_s = @settings[:idle_timeout_s]
         sockaddr = stream.to_io.remote_address.to_sockaddr
         places = Semaphore.new(STREAM_PLACES)
-        Gyre.run do # ends with its rules
+        Gyre.run do # ends after the last of its rules
           while (head = stream.read(2)) && head.bytesize == 2
             bytes = stream.read_exactly(head.unpack1("n"))
             found = @responder.respond(bytes, sockaddr)
-            break if found.nil? # not a request: no other will follow
+            break if found.nil? # the bytes are not a request: none will follow
             next reply(stream, log(found, sockaddr)) if found.is_a?(String)
 
             places.async("rule") { answer_later(stream, found) }
@@ -170,7 +171,7 @@ module Gyre
         stream.abandon # the client is gone, or reads nothing
       end
 
-      # Returns nil if waiting_limit is reached.
+      # Runs the rules. Returns the response, or nil if waiting_limit is reached.
       def ask(transaction)
         return @responder.overload if @waiting >= @settings[:waiting_limit]
 

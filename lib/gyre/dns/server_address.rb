@@ -18,7 +18,7 @@ module Gyre
       raise ArgumentError, "#{text.inspect} is not an IP address or network"
     end
 
-    # `name` is the certificate's name; `path` is used for HTTPS.
+    # `name` is the name that the server's certificate must have; `path` is for HTTPS.
     ServerAddress = Struct.new(:protocol, :host, :port, :name, :path) do
       self::PORTS = { "udp" => 53, "tcp" => 53, "tls" => 853, "https" => 443 }.freeze
       self::FORM = %r{\A(?:(?<scheme>\w+)://)?(?:\[(?<v6>[^\]]+)\]|(?<host>[^\[\]:/#]+))(?::(?<port>\d{1,5}))?

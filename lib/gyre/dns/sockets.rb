@@ -38,7 +38,7 @@ module Gyre
 
       def endpoints = @bound.map { |bound| bound.listener.endpoint.with(tls: bound.tls) }.uniq(&:to_s)
 
-      # For Gyre::Web::Cluster::Mold.
+      # Describes the sockets for Gyre::Web::Cluster::Mold.
       def to_a
         @bound.map do |bound|
           endpoint = bound.listener.endpoint
@@ -64,7 +64,7 @@ module Gyre
         @bound.concat([*streams, *packets].map { |listener| Bound.new(listener, endpoint.tls, index) })
       rescue SystemCallError => error
         streams&.each(&:close)
-        # Another UDP socket has the port that the kernel chose for TCP.
+        # Tries again if another UDP socket has the port that the kernel chose for TCP.
         raise unless error.is_a?(Errno::EADDRINUSE) && endpoint.port.zero? && (tries -= 1).positive?
 
         retry
@@ -80,8 +80,8 @@ module Gyre
         [text.match?(%r{\A\w+://}) ? endpoint.transport : :both, endpoint]
       end
 
-      # The first socket is bound without SO_REUSEPORT, so that it fails if another server has the
-      # port. Afterwards the workers' sockets share the port.
+      # The first socket is bound without SO_REUSEPORT, so that binding fails if another server has
+      # the port. Afterwards the workers' sockets share the port.
       def bind_packets(endpoint, port)
         Endpoint.new(:udp, host: endpoint.host, port: port).bind(backlog: 0).flat_map do |first|
           local = first.socket.local_address

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # One question and the response that rules make, with RubyDNS's methods. Made by the extension
-# (transaction_object.c), which also holds a response of addresses. Any other response is a Message.
+# (transaction_object.c). A plain response (a code and up to four addresses) is kept there; any
+# other response is a Message.
 require "gyre/dns/message"
 
 module Gyre
@@ -70,7 +71,7 @@ module Gyre
       # @return [true]
       def append!(name, resource_class = nil, options = {})
         type = DNS.type_number(resource_class || self.type)
-        response # a Message from now on
+        response # makes the response a Message
         former_name, former_type, former_options = self.name, self.type, @options
         ask(name.to_s, type)
         @options = options
@@ -128,7 +129,7 @@ module Gyre
       end
       alias failure! fail!
 
-      # Does nothing: RubyDNS's programs call it, but the response has its question.
+      # Does nothing, because the response already has the question. Programs of RubyDNS call it.
       def append_question! = nil
 
       # @return [String, nil] the response; nil if the extension has it

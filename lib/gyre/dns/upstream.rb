@@ -19,7 +19,7 @@ module Gyre
       # Maximum concurrent exchanges, each with a socket for each server. Further exchanges wait.
       # The second number applies if a server uses TCP or TLS.
       PLACES, STREAM_PLACES = 500, 100
-      # Random bytes given to a new forwarder: ten for each of its places.
+      # Random bytes for a new forwarder, which uses ten for each question.
       RANDOM_BYTES = 5000
       private_constant :STREAM_PLACES, :RANDOM_BYTES
 
@@ -77,7 +77,8 @@ module Gyre
       # @api private
       def exchange(queries)
         begin_anew if @pid != Process.pid
-        return ask(queries) if Fiber.scheduler && !Fiber.current_scheduler # other fibers cannot give their places back
+        # Takes no place in a blocked loop, whose fibers cannot give places back.
+        return ask(queries) if Fiber.scheduler && !Fiber.current_scheduler
 
         @places.acquire { ask(queries) }
       end
@@ -86,7 +87,7 @@ module Gyre
       # @return [nil]
       def close
         streams = @streams
-        begin_anew # first: others may open connections meanwhile
+        begin_anew # before closing, during which others may open connections
         streams.each_value(&:close)
         nil
       end
@@ -114,7 +115,8 @@ module Gyre
         exchange = Exchange.new(self, queries)
         @attempts.times do
           @first += 1 if @rotate
-          @servers.rotate(@first).each_slice(@race ? @servers.size : 1) do |servers| # those of one slice are asked at once
+          # The servers of a slice are asked at once.
+          @servers.rotate(@first).each_slice(@race ? @servers.size : 1) do |servers|
             exchange.ask(servers, @timeout_s)
             return @first = @servers.index(servers.first) if queries.all?(&:answered?)
           end
@@ -167,7 +169,7 @@ module Gyre
         @sockets[server].tap { |socket| socket.to_io.connect(server.addrinfo) }
       end
 
-      # The server is unreachable, or its port is closed.
+      # Records that the server is unreachable or its port is closed.
       def refused(server, error)
         @open[server]&.each { |query| query.failures << "#{server}: #{error.class.new.message}" }
         @open[server] = []

@@ -36,7 +36,7 @@ module Gyre
       PAUSE_LINES, DEPTH_LIMIT = 16, 8
       private_constant :WORD, :QUOTED, :PAUSE_LINES, :DEPTH_LIMIT
 
-      # An included file adds records to the zone of the including file.
+      # `zone`: an included file adds its records to the zone of the including file.
       def initialize(origin, text, path, zone: Zone.new(origin), ttl: nil, depth: 0)
         @scanner = StringScanner.new(text.b)
         @path = path
@@ -160,8 +160,8 @@ module Gyre
       private_constant :NAME, :TEXTS, :NUMBERS, :SIZES, :UNITS, :REST
 
       class << self
-        # `words` are escaped as in the file. `origin` is appended to relative names. Raises
-        # ArgumentError.
+        # Returns a record's data. `words` are escaped as in the file. `origin` is appended to
+        # relative names. Raises ArgumentError.
         def parse(type, words, origin)
           return unknown(words) if words.first == "\\#"
 

@@ -24,8 +24,8 @@ module Gyre
       REDIRECTS = [301, 302, 303, 307, 308].freeze
       SKIMMED_BYTES = 65_536
       LATER = [429, 503].freeze
-      # Factor of retries_limit for unprocessed requests, which cost the server nothing. A burst on
-      # a new HTTP/2 connection may exceed limits that the client does not know yet.
+      # Multiplies retries_limit for requests that the server did not process: they cost it nothing.
+      # A burst on a new HTTP/2 connection may exceed limits that the client does not know yet.
       REFUSALS = 5
       Options = Struct.new(:limits, :tls, :http2, :proxy, :socket, :private_addresses)
       private_constant :REDIRECTS, :SKIMMED_BYTES, :LATER, :REFUSALS, :Options
@@ -241,7 +241,8 @@ module Gyre
 
         following
       rescue URI::Error, ArgumentError
-        raise stray("the redirect's address is not one", request), cause: nil # it would show the address
+        # The cause would show the address.
+        raise stray("the redirect's address is not one", request), cause: nil
       end
 
       def stray(message, request) = RedirectError.new(message, *request.name, :redirect)
@@ -257,7 +258,8 @@ module Gyre
           report&.connected(connection)
           exchange = connection.request(request.method, request.sent_target, request.fields, request.body, request.until_s, &interim)
         rescue Unanswered => error
-          tries += 1 unless used && !error.processed? && connection.closed? # a stale one has sent nothing
+          # A try on a stale connection, which has sent nothing, does not count.
+          tries += 1 unless used && !error.processed? && connection.closed?
           pool.give(connection)
           connection = nil
           retry if request.repeatable? && tries <= @limits.retries_limit * (error.processed? ? 1 : REFUSALS) &&

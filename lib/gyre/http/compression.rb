@@ -13,7 +13,7 @@ module Gyre
   module HTTP
     # Compresses text-like responses, except small responses and those with SPECIAL headers.
     class Compression
-      # Minimum bytes of a compressed body; smaller bodies gain nothing.
+      # Bodies with fewer bytes stay uncompressed, because they would gain nothing.
       MINIMUM_BYTES = 1024
       # Statuses of responses that have no body or a partial body.
       LEFT = [204, 205, 206, 304].freeze
@@ -72,10 +72,10 @@ module Gyre
 
       def file?(body) = body.is_a?(Files::Body) || (body.respond_to?(:to_path) && body.to_path.is_a?(String))
 
-      # True also if a part is not a String; the server reports such a part.
+      # True if the parts are short, or if a part is not a String: the server reports such a part.
       def small?(parts) = parts.any? { |part| !part.is_a?(String) } || parts.sum(&:bytesize) < @minimum_bytes
 
-      # Makes caches keep both variants (RFC 9110, section 12.5.5).
+      # Makes caches keep the compressed and the uncompressed response (RFC 9110, section 12.5.5).
       def vary(fields)
         former = Array(fields["vary"]).join(", ")
         return if former.match?(/(?:\A|[\s,])(?:accept-encoding|\*)(?:\z|[\s,])/i)

@@ -30,7 +30,7 @@ module Gyre
         def close
           return if @deflate.closed?
 
-          @deflate.reset # otherwise an unfinished one warns
+          @deflate.reset # otherwise zlib would warn about an unfinished stream
           @deflate.close
         end
       end
@@ -86,7 +86,7 @@ module Gyre
 
       # Compresses a long String in a thread, piece by piece, so that a cancelled request ends soon.
       def run(compressor, string, flush: true)
-        return string if string.empty? # zlib has nothing to flush then and raises
+        return string if string.empty? # zlib would have nothing to flush and would raise
         return compressor.write(string, flush: flush) if string.bytesize <= INLINE_BYTES
 
         bytes = +"".b

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Makes the template of Rack environments, and parts that only some requests need. Server makes a
-# template for each acceptor; ext/gyre/http/env.c copies it and fills it in.
+# template for each acceptor; ext/gyre/http/env.c fills in a copy for each request.
 
 require "gyre/http/input"
 require "socket"

@@ -15,7 +15,7 @@
 #
 # The connection runs handler.call(exchange) in a pooled fiber for each complete, refused or late
 # head. The handler calls next_request until next_request returns nil. Any exception can interrupt a
-# parked primitive; afterwards the connection can be closed. After the exchange's end its methods
+# parked primitive; afterwards the connection may be closed. After the exchange's end its methods
 # raise IOError or Errno::EPIPE. Any thread may call the methods (see ThreadCalls).
 #
 # --- requests ---
@@ -25,12 +25,13 @@
 #                       limits.unread_body_bytes_limit; closes the connection if there is more.
 #                       Responds to a refused head by handler.refused
 #   read_body(max)      returns a new BINARY String of 1 to max bytes; nil at the end. Parks until
-#                       there are bytes. The first call sends an awaited 100. Raises RequestError
-#                       (400, 408, 413, 431) or RequestCut, also in later calls
+#                       there are bytes. The first call sends a 100 if the client waits for it. Raises
+#                       RequestError (400, 408, 413, 431) or RequestCut, also in later calls
 #   interrupt_reader(fiber, exception)   for ThreadCalls: raises in a fiber that waits in read_body
-#   trailers            Hash with lower-case names; empty before the body's end
-#   hijack              the socket, which leaves the server; a HijackedSocket if more bytes have come; before any head, or after
-#                       write_head(…, :raw or :close); raises IOError if closed or hijacked
+#   trailers            Hash of the trailers, with lower-case names; empty before the body's end
+#   hijack              returns the socket, which leaves the server; a HijackedSocket if more bytes
+#                       than the head have come. Call it before a head is written, or after
+#                       write_head(…, :raw or :close). Raises IOError if closed or hijacked
 #   client_gone         Promise: true if the client leaves first, false if the request ends first;
 #                       nil after the request's end
 #
@@ -44,14 +45,14 @@
 #                       and Response must send the response
 #   write_head(status, headers, framing)    returns the used framing: Integer (content-length), :chunked, :close (ends with the
 #                       connection), :raw (nothing added but a date) or nil (no body)
-#   write_body(string)  framed; returns its bytes
+#   write_body(string)  sends the String in the framing; returns its number of bytes
 #   write_file(io, offset, length)          for Integer and :close; returns sent bytes, fewer if the file ended early
 #   finish_body         the last chunk; may be called again
 #   write_interim(status, headers)          false if nothing was sent: HTTP/1.0, a sent head, or closed
 #   []=(name, value)    a trailer (RFC 9110, section 6.5); env has the exchange as gyre.response_trailers
 #
 # --- the end ---
-#   close, reset        at once; close lets written bytes arrive, reset shows a truncation
+#   close, reset        end at once; close lets written bytes arrive, reset shows a truncation
 #   leave_place         the rest of the response needs no place and has no time limit
 #   hold_file           counts a file until the request's end; false beyond limits.files_limit
 #
@@ -67,7 +68,7 @@ module Gyre
       def label = "an HTTP client"
 
       # Implements rack.hijack, and rack.early_hints if headers are given. Two separate objects for
-      # each request would cost more than the rest of its env.
+      # each request would cost more than the rest of the env.
       def call(headers = NOTHING) = NOTHING.equal?(headers) ? hijack : write_interim(103, headers)
 
       # For env["gyre.client_gone"]. True if the client has reset the connection or stream, or if

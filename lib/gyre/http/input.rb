@@ -14,7 +14,7 @@ module Gyre
       # @param exchange [Exchange]
       def initialize(exchange)
         @exchange = exchange
-        @ahead = nil # read too much by gets; never empty
+        @ahead = nil # bytes that `gets` has read beyond its line, or nil; never empty
         @closed = false
       end
 

@@ -9,7 +9,7 @@ module Gyre
   module HTTP
     # Used in the thread of the server's loop, except {#hijacked}.
     class OpenResponses
-      # A response, and the number of its bytes that were sent at the last check.
+      # A response, and the number of its bytes that had been sent at the last check.
       Entry = Struct.new(:response, :bytes)
 
       def initialize
@@ -41,7 +41,7 @@ module Gyre
         @sockets.each_key { |socket| end_input(socket) }
       end
 
-      # Ends streaming bodies that sent nothing since the last call, except for slow clients.
+      # Ends streaming bodies that sent nothing since the last call and do not wait for a client.
       def finish_quiet
         quiet = @streaming.select do |_fiber, entry|
           before = entry.bytes
@@ -80,7 +80,7 @@ module Gyre
       def shut(socket, direction)
         socket.shutdown(direction) unless socket.closed?
       rescue SystemCallError, IOError
-        nil # the client or the app was faster
+        nil # the client or the app has already closed the socket
       end
     end
   end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Sends unusual Rack responses: bodies with each, call or to_path, partial hijacks, upgrades. Made
-# by Service if Exchange#write_response returns false. Never closes the app's body, which Service
-# does. Rescues no error of app or client.
+# by Service if Exchange#write_response returns false. Service closes the app's body and handles all
+# errors.
 
 require "gyre/http/errors"
 require "gyre/http/files/body"
@@ -26,8 +26,9 @@ module Gyre
         @finished = @writing = false
       end
 
-      # Sends the response. Raises ArgumentError before any byte is sent, TypeError for a part that
-      # is not a String, and LengthError if the body does not match its content-length.
+      # Sends the response. Raises ArgumentError for an invalid status or header, before any byte is
+      # sent; TypeError for a part that is not a String; LengthError if the body does not match its
+      # content-length.
       def deliver
         raise ArgumentError, "status #{@status} cannot be a final response" unless @status.between?(200, 999) || @status == 101
 
@@ -93,7 +94,7 @@ module Gyre
       # has each, call is not used. The file of to_path has the same bytes as each.
       def send_body
         coding = H1::OwnChunks.coding(@headers, @status, @env["SERVER_PROTOCOL"])
-        @headers.delete("transfer-encoding") # the server does the framing otherwise
+        @headers.delete("transfer-encoding") # only write_chunks sends the app's transfer-encoding
         if coding then write_chunks(H1::OwnChunks.new(coding, @body), coding)
         elsif @body.is_a?(Files::Body) then write_body(@body)
         elsif @body.respond_to?(:to_ary) then write_array(@body.to_ary)
@@ -117,7 +118,7 @@ module Gyre
         finish
       end
 
-      # Runs before any byte is sent, so that the client gets a 500 and not a truncated body.
+      # Called before any byte is sent, so that the client gets a 500 and not a truncated body.
       def check_length(length)
         return if announced.nil? || announced == length || @exchange.head_only? || [204, 304].include?(@status)
 
@@ -204,7 +205,7 @@ module Gyre
         finish
       end
 
-      # Sends an awaited 100 before the head, as the app cannot refuse the request's body later.
+      # Sends a 100, if awaited, before the head: later the app cannot refuse the request's body.
       def write_stream
         @exchange.write_interim(100, {}) if @status < 300 && @exchange.expects_continue?
         start(announced || :chunked)

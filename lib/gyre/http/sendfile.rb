@@ -16,7 +16,7 @@ module Gyre
       # the file by them (CVE-2025-61780).
       FORGED = %w[HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING].freeze
 
-      # `log.error` reports unsent files. Raises ExtensionRequired.
+      # `log.error` reports unsent files. Raises ExtensionRequired if the extension is missing.
       def initialize(app, roots, log:)
         Loop.require_native("Gyre::HTTP::Sendfile")
         @app = app

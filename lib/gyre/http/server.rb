@@ -11,18 +11,18 @@
 #       template   Env.template, frozen
 #       contexts   a Gyre::TLS::Context or nil for each socket; `contexts=`: for new connections
 #   Before start:
-#       expect_proxies(versions, ranges)   per socket 1, 2, 3 (either) or 0 (no PROXY header); allowed peers (family, bits, 16 bytes of
-#                                          address each; none: all)
+#       expect_proxies(versions, ranges)   versions: for each socket 1, 2, 3 (1 or 2) or 0 (no PROXY
+#         header); ranges: family, bits and 16 bytes of address of each allowed peer; empty: all
 #       configure(shared, cancel_when_client_gone, extended_connect, exempt)
-#         shared: other processes accept from these sockets, and they take turns;
+#         shared: other processes accept from these sockets, and the processes take turns;
 #         cancel_when_client_gone: a client's reset raises Gyre::Stop in its request;
 #         extended_connect: announces RFC 8441 to HTTP/2 clients;
-#         exempt: nil or call(path) → Boolean, which never waits: whether a GET or HEAD needs no place
+#         exempt: nil or call(path), which never waits; true: a GET or HEAD of this path needs no place
 #   NativeAcceptor.map_shares (before forks), .place= (in each fork): a process yields to a process
 #                    that has far fewer connections
 #   start            accepts on the calling thread's loop
-#   stop             accepts the kernel's queue, then stops; the sockets may be closed
-#   drain            stops. Idle connections close, new connections have 0.25 s for a first byte,
+#   stop             accepts the kernel's queue, then stops; afterwards the sockets may be closed
+#   drain            calls stop. Idle connections close, new connections have 0.25 s for a first byte,
 #                    other connections close after their response, and WebSockets get 1001 (a
 #                    thousand a second)
 #   interrupt(exception)   raises in each fiber of a handler or WebSocket; returns their number
@@ -118,7 +118,8 @@ module Gyre
       def shutdown(timeout_s)
         drain
         @open_responses.finish
-        finished = quiet_within?(timeout_s) || interrupt(Gyre::Stop.new("the server stops")).zero? # perhaps only connections are left
+        # Also true if there was no request to interrupt, only connections.
+        finished = quiet_within?(timeout_s) || interrupt(Gyre::Stop.new("the server stops")).zero?
         quiet_within?(UNWIND_S) unless finished
         close
         @open_responses.close
@@ -140,7 +141,8 @@ module Gyre
 
       def contexts(tls)
         contexts = @listeners.map { |listener| TLS.context(tls.is_a?(Hash) ? tls[listener] : tls, server: true) }
-        require "openssl" if contexts.any? { |context| context&.verifies? } # for Env.client_certificate, now and not at a request
+        # Loaded now and not during a request, for Env.client_certificate.
+        require "openssl" if contexts.any? { |context| context&.verifies? }
         contexts
       end
 

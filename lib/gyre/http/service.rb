@@ -47,7 +47,7 @@ module Gyre
         end
         returned = true
       rescue Gyre::Stop
-        nil # ends here: this fiber is the connection's own
+        nil # ends the fiber, which serves only this connection
       ensure
         exchange.close unless returned
       end
@@ -115,8 +115,8 @@ module Gyre
         end
       end
 
-      # True for an `exit` in another thread, which must end the server. Ruby raises it in any fiber
-      # of the main thread.
+      # True for an `exit` in another thread, which must end the server. Ruby raises it in the fiber
+      # that runs in the main thread.
       def foreign?(error) = error.backtrace&.none? { |line| line.start_with?(__FILE__) }
 
       # Responds to an exception of the app or the client. Returns the sent status, or nil.

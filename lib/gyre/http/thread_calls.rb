@@ -79,7 +79,7 @@ module Gyre
         def stopped = Gyre::Stop.new("the thread that waited for it was interrupted")
       end
 
-      # A promise to resolve in its own fiber; immediately if no fiber can be made.
+      # A promise, which is resolved in its own fiber, or immediately if no fiber can be made.
       Departure = Struct.new(:promise) do
         def call = promise.resolve(true)
 
@@ -115,7 +115,7 @@ module Gyre
         @acceptor.post
       end
 
-      # Called in the loop's thread, before {#start} or {#close}.
+      # Lets the next {#start} or {#close} resolve the promise. Called in the loop's thread.
       def depart(promise) = @posted << Departure.new(promise)
 
       # Runs the present jobs. Later jobs wait for the next turn: a thread may post endlessly.

@@ -9,10 +9,10 @@ require "json"
 
 module Gyre
   class Live
-    # The page sends ["", token] once, then [event, value] for each event. The server sends [first
-    # line, number of lines to drop, new lines, token or null].
+    # The browser sends ["", token] once, then [event, value] for each event. The server sends
+    # [first line, number of lines to drop, new lines, token or null].
     class Page
-      WAITING_LIMIT = 1000 # messages of topics that the view has not handled
+      WAITING_LIMIT = 1000 # maximum messages of topics that wait for the view
 
       # A subscriber of Broadcast, with the view's block for a topic.
       class Subscription
@@ -36,7 +36,7 @@ module Gyre
         @view_class = view_class
         @env = env
         @lock = Thread::Mutex.new
-        @html = nil # as the page has it, once it has asked
+        @html = nil # the HTML that the browser has; nil before its first message
         @token = nil
         @waiting = []
         @subscriptions = []
@@ -93,7 +93,8 @@ module Gyre
         nil
       end
 
-      # Runs the block in the next turn. Closes the socket of a slow page. Returns false if closed.
+      # Lets the block run in the next turn. Closes the socket if WAITING_LIMIT blocks wait. Returns
+      # false if the socket is closed.
       def later(block, argument)
         return false if @socket.closed?
         return @socket.close(1013, "too slow") || false if @waiting.size >= WAITING_LIMIT
@@ -105,8 +106,8 @@ module Gyre
 
       private
 
-      # Returns nil for invalid JSON, and for values that cannot be sent: half a surrogate pair,
-      # 1e999.
+      # Returns nil for invalid JSON, and for values that JSON.generate refuses: half a surrogate
+      # pair, 1e999.
       def parse(message)
         JSON.parse(message, max_nesting: 10).tap { |parsed| JSON.generate(parsed) }
       rescue JSON::ParserError, JSON::GeneratorError

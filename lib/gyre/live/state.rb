@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Signs and verifies a view's variables, which the page keeps. Encrypts nothing. Called by Live.
+# Signs and verifies a view's variables, which the browser keeps. Encrypts nothing. Called by Live.
 
 require "json"
 require "openssl"

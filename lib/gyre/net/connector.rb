@@ -23,7 +23,7 @@ module Gyre
       ATTEMPT_DELAY_S = 0.25
       # Raised if no address passes the caller's filter.
       NotAllowed = Class.new(SocketError)
-      IPV4_BYTES = Socket.sockaddr_in(0, "0.0.0.0").bytesize # IPv6's sockaddr has more
+      IPV4_BYTES = Socket.sockaddr_in(0, "0.0.0.0").bytesize # an IPv6 sockaddr has more
       # Errors of this machine's own network. {#failure} prefers any other error to these.
       LOCAL = [Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT, Errno::ENETUNREACH, Errno::EHOSTUNREACH].freeze
 
@@ -34,7 +34,7 @@ module Gyre
         @timeout_s = timeout_s
         @until_s = timeout_s && (now_s + timeout_s)
         # Compares by identity, because Object#hash costs memory for an object_id.
-        @attempts = {}.compare_by_identity # Socket => address, pending
+        @attempts = {}.compare_by_identity # Socket => address, for each pending attempt
         @errors = {} # address => SystemCallError
       end
 

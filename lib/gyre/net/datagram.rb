@@ -160,7 +160,7 @@ module Gyre
         Addrinfo.udp("::ffff:#{address.ip_address}", address.ip_port)
       end
 
-      # Binds "*" with one socket for IPv4 and IPv6, or for IPv4 only if the machine has no IPv6.
+      # Binds "*" for IPv4 and IPv6 with one socket; on a machine that has no IPv6, for IPv4.
       def bind_ip(endpoint)
         return Listener.ip(endpoint.with(host: resolve(endpoint).ip_address), backlog: 0) unless endpoint.host == "*"
 

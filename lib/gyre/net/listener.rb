@@ -131,7 +131,7 @@ module Gyre
         begin
           probe.connect_nonblock(Addrinfo.unix(path), exception: false)
           raise Errno::EADDRINUSE
-        rescue Errno::EAGAIN, Errno::EPROTOTYPE # there is a server, with the other kind of socket
+        rescue Errno::EAGAIN, Errno::EPROTOTYPE # a full queue, or a socket of the other kind
           raise Errno::EADDRINUSE
         rescue Errno::ECONNREFUSED
           File.unlink(path)
@@ -233,24 +233,25 @@ module Gyre
     def unfilter
       socket.setsockopt(:SOCKET, :DETACH_FILTER, 0) if @filtered
     rescue SystemCallError
-      nil # none was attached
+      nil # no filter was attached
     end
 
-    # Returns a struct sock_fprog (socket(7), linux/filter.h): drops TCP packets with the flag SYN.
-    # The last ACK of a handshake passes.
+    # Returns a struct sock_fprog (socket(7), linux/filter.h): a program that drops TCP packets with
+    # the flag SYN. The last ACK of a handshake passes.
     def no_syn
       program = [[0x30, 0, 0, 13], [0x45, 0, 1, 0x02], [0x06, 0, 0, 0], [0x06, 0, 0, 0xffffffff]]
       [program.size, program.flatten.pack("SCCL" * program.size)].pack("S@#{[nil].pack("p").bytesize}p")
     end
 
-    # Keeps the file if a successor has replaced it (another inode), or in a forked child.
+    # Removes the Unix socket's file. Keeps it in a forked child, or if a successor has replaced it
+    # (another inode).
     def remove_file
       return unless @file && @owner == Process.pid
 
       now = File.lstat(endpoint.path)
       File.unlink(endpoint.path) if now.ino == @file.ino && now.dev == @file.dev
     rescue SystemCallError
-      nil # gone already, or the folder is not ours any more: a remaining file is found stale next time
+      nil # it is gone, or this user may not remove it: the next server replaces it
     end
   end
 end

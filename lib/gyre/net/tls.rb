@@ -13,8 +13,8 @@ module Gyre
     # The peer violated the TLS protocol, or its certificate is invalid.
     class Error < Gyre::Error; end
 
-    # The stream ended without TLS's closure alert and may be truncated (RFC 8446, section 6.1).
-    # Harmless if each message states its length.
+    # The stream ended without TLS's closure alert and may be truncated (RFC 8446, section 6.1). A
+    # truncation is harmless if each message states its length.
     class Truncated < Error; end
 
     class << self
@@ -153,7 +153,7 @@ module Gyre
 
       def version(name) = VERSIONS.fetch(name) { raise ArgumentError, "tls: min_version must be 1.2 or 1.3, got #{name.inspect}" }
 
-      # Reads the file first, because libssl's errors do not name it.
+      # Reads the file first, because libssl's errors do not name the file.
       def authorities(path)
         return {} unless path
 
@@ -200,7 +200,7 @@ module Gyre
       INTERVAL_S = 2 * 3600 # libssl's lifetime of a session
 
       class << self
-        # The extension allocates.
+        # Requires the extension, which allocates the object.
         # @api private
         def new(*, **)
           Loop.require_native("TLS")

@@ -100,7 +100,8 @@ module Gyre
     def inspect = "#<#{self.class} #{peer}#{" TLS" if tls?}#{" closed" if closed?}>"
 
     # Lets one fiber at a time read or write: a Mutex with a timeout. transport_object.c makes it
-    # for the first waiter, locks it by rb_mutex_trylock, and waits here. Its owner releases it.
+    # for the first waiter, locks it by rb_mutex_trylock, and calls {#wait}. The lock's owner calls
+    # {#release}.
     # @api private
     class Turn < Thread::Mutex
       def initialize

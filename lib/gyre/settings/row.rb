@@ -8,9 +8,9 @@ require "gyre/settings/units"
 module Gyre
   class Settings
     # `name`: the keyword; `meaning`: one sentence; `usual`: describes a computed default; `range`:
-    # bounds of the value; `list`: it may be repeated; `also`: other names; `short`: the short flag;
-    # `argument`: value in help; `status`: HTTP status if the limit is exceeded; `secret`: messages
-    # hide the value.
+    # bounds of the value; `list`: whether the setting may be repeated; `also`: other names;
+    # `short`: the short flag; `argument`: the value's name in --help; `status`: HTTP status if the
+    # limit is exceeded; `secret`: messages hide the value.
     Row = Struct.new(:name, :type, :meaning, :default, :usual, :range, :list, :also, :short, :argument, :status, :secret,
                      keyword_init: true) do
       def initialize(name:, type:, meaning:, **rest)
@@ -26,7 +26,7 @@ module Gyre
       # True if the value is itself a table.
       def section? = type.is_a?(Settings)
 
-      # The name in configuration files, without the unit of times.
+      # The name in configuration files: without the suffix _s of times.
       def word = name.to_s.delete_suffix("_s")
 
       def flag = "--#{word.tr("_", "-")}"
@@ -97,12 +97,13 @@ module Gyre
 
     # A type of settings: how values are written and read. The block takes a value or its text and
     # returns the checked value. If it is invalid, the block returns nil, or raises ArgumentError
-    # with more than `expected`.
+    # with a text that says more than `expected`.
     class Type
       # For times.
       ABOVE_ZERO = (Float::MIN..).freeze
 
-      # The value's name in help (nil: no value); its description in messages and guide.
+      # `argument`: the value's name in --help; nil: there is no value. `expected`: the value's
+      # description in messages and guide.
       attr_reader :argument, :expected
       # The unit and the usual bounds of a number.
       attr_reader :unit, :range

@@ -9,7 +9,7 @@ module Gyre
     FACTORS = ["", "k", "m", "g", "t"].each_with_index.to_h { |letter, index| [letter, 1024**index] }.freeze
     SPAN = /\A\s*(?:(\d+)\s*)?(second|minute|hour|day|week)s?\s*\z/i.freeze
     SPANS = { "second" => 1, "minute" => 60, "hour" => 3600, "day" => 86_400, "week" => 604_800 }.freeze
-    # C takes no larger numbers. These bounds exceed any machine's memory.
+    # The extension takes no larger numbers. These bounds exceed any machine's memory.
     INTEGERS = (-(1 << 62)..(1 << 62)).freeze
     SECONDS = (0..1_000_000_000).freeze
 

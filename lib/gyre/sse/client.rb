@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A client for server-sent events (WHATWG HTML, section 9.2): reads a response of the HTTP client as
-# events, and reconnects after its last event. Loaded by `require "gyre/sse/client"`.
+# events, reconnects and continues after the last event. Loaded by `require "gyre/sse/client"`.
 
 require "gyre/http/client"
 require "gyre/sse"
@@ -11,7 +11,7 @@ module Gyre
     # An event: type (default "message"), data, and the last id so far.
     Event = Struct.new(:type, :data, :id)
 
-    # Parses a stream, which comes in any pieces, into events.
+    # Parses a stream, which comes in pieces of any size, into events.
     # @api private
     class Parser
       MARK = "\xEF\xBB\xBF".b.freeze
@@ -27,7 +27,7 @@ module Gyre
         @id = @next_id = id
         @limit = limit
         @bytes = +"".b
-        @seen = 0 # bytes without an end of a line
+        @seen = 0 # first bytes of @bytes that have no line end
         @data = nil
         @begun = @after_cr = false
       end
@@ -86,7 +86,7 @@ module Gyre
     class Client
       AGAIN = [429, 500, 502, 503, 504].freeze
       WAIT_LIMIT_S = 60
-      LEAST_S = 0.05 # shortest pause for each failure in a row, whatever the server asks for
+      LEAST_S = 0.05 # seconds of pause for each failure in a row, even if the server asks for less
       private_constant :AGAIN, :WAIT_LIMIT_S, :LEAST_S
 
       # @return [String, nil] sent when it reconnects
@@ -150,7 +150,7 @@ module Gyre
         response.retry_after_s || @retry_s
       end
 
-      # Yields the response's events; true if there was one.
+      # Yields the response's events. Returns whether there were any.
       def read(response)
         type = response["content-type"].to_s
         raise ProtocolError, "#{response.url} sends #{type.inspect} instead of events" unless type.match?(%r{\Atext/event-stream\s*(;|\z)}i)

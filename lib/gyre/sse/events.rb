@@ -48,7 +48,7 @@ module Gyre
       # @api private
       def catch_up
         while (texts = @reading&.more)
-          return close if texts == :gap # the page connects again, and is told
+          return close if texts == :gap # when the page reconnects, Broadcast.subscribe returns :gap
 
           transmit(texts)
         end

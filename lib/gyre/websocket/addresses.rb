@@ -9,7 +9,7 @@ module Gyre
     module Addresses
       @sockets = {} # address => { socket => true }
       @lock = Thread::Mutex.new
-      @swept = 64 # number of addresses at which those without sockets are dropped
+      @swept = 64 # when there are more addresses, those without sockets are dropped
 
       class << self
         # Returns the Hash of the client's sockets.

@@ -41,8 +41,8 @@ module Gyre
 
       # Connects like {connect}. Connects again if the connection was lost, or if the server closed
       # it for a restart or error (1001, 1011 to 1014). Pauses double with each failure, up to a
-      # minute. Calls the block with each new socket, so that it can subscribe again. Messages in
-      # between are lost.
+      # minute. Calls the block with each new socket, so that the block can subscribe again.
+      # Messages that the server sends in between are lost.
       #
       #   Gyre::WebSocket.keep_connected("wss://example.com/chat") do |socket|
       #     socket.each { |message| puts message }
@@ -266,7 +266,7 @@ module Gyre
         false # the reader finds the cause
       end
 
-      # Waits for the end, at most until @close_by: the fiber that reads may wait longer.
+      # Waits for the end, but only until @close_by, because the reading fiber may wait longer.
       def await_end
         @lock.synchronize do
           until @code || (left = @close_by && (@close_by - Clock.now))&.negative?

@@ -88,7 +88,7 @@ module Gyre
         end
 
         def on_open(socket)
-          block, @block = @block, nil # a stream that stays keeps nothing of it
+          block, @block = @block, nil # so that a stream that stays does not keep the block alive
           block.call(socket)
           socket.close unless @stays
         end

@@ -46,8 +46,8 @@ module Gyre
 
         def path_of(target) = target[/\A[^?]*/]
 
-        # Removes the site's oldest cookie beyond SITE_LIMIT, and the largest site's oldest cookie
-        # beyond COUNT_LIMIT.
+        # Stores a cookie. Beyond SITE_LIMIT drops the site's oldest cookie; beyond COUNT_LIMIT
+        # drops the oldest cookie of the site with the most cookies.
         def put(cookies, cookie)
           key = [cookie.domain, cookie.path, cookie.name]
           cookies.delete(key)

@@ -36,7 +36,7 @@ module Gyre
           def finish = @inflate.finished?
 
           def close
-            @inflate.reset # otherwise an unfinished one warns
+            @inflate.reset # otherwise zlib would warn about an unfinished stream
             @inflate.close
           end
 
@@ -80,7 +80,8 @@ module Gyre
           end
 
           def finish
-            rest = LAST_FRAME.each_char.sum("".b) { |byte| decompress(byte) } # at once, zstd would forget a cut head
+            # Byte by byte, because otherwise zstd would forget a frame's incomplete head.
+            rest = LAST_FRAME.each_char.sum("".b) { |byte| decompress(byte) }
             return false unless rest.end_with?(LAST)
 
             yield rest.delete_suffix(LAST) if rest != LAST

@@ -15,7 +15,8 @@ module Gyre
 
       class H1Connection
         INTERIM_LIMIT = 16
-        CONTINUE_TIMEOUT_S = 1 # the server may ignore Expect (RFC 9110, section 10.1.1)
+        # Seconds to wait for a 100: the server may ignore Expect (RFC 9110, section 10.1.1).
+        CONTINUE_TIMEOUT_S = 1
         private_constant :INTERIM_LIMIT, :CONTINUE_TIMEOUT_S
 
         # Receives heads until the status is final or `until_status`. Used for HTTP/1 and HTTP/2.
@@ -68,8 +69,8 @@ module Gyre
         end
 
         # Sends chunks if `length` is nil. Raises if the body is longer than `length`: the server
-        # would read the rest as another request. Stops at an early response; the connection is not
-        # used again.
+        # would read the rest as another request. Stops if the server responds early; then the
+        # connection is not used again.
         def stream(body, length)
           left = length ? Integer(length, 10) : 0
           if length && (file = body.file if body.respond_to?(:file))

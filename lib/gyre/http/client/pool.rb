@@ -26,7 +26,7 @@ module Gyre
         end
 
         # Returns a connection for a request; waits if all are busy. If the request may be repeated
-        # (`safe`), the check for a closed connection may be 1 ms old.
+        # (`safe`), the check that the connection is open may be 1 ms old.
         def take(until_s, safe)
           renew if @pid != Process.pid
           kept(safe) || @lock.synchronize { wait(until_s) } || connect(until_s)
@@ -42,7 +42,7 @@ module Gyre
           signal
         end
 
-        # The connection left HTTP.
+        # Called when the connection has left HTTP.
         def detach = leave
 
         # Called by a finalizer, which must not wait.
@@ -124,7 +124,7 @@ module Gyre
           end
         end
 
-        # A dropped shared connection is dropped again when its last exchange ends.
+        # Does nothing the second time, which comes when a shared connection's last exchange ends.
         def drop(connection)
           return if connection.shared? && !@shared.delete(connection)
 
@@ -150,10 +150,10 @@ module Gyre
           @pid = Process.pid
           @lock = Thread::Mutex.new
           @changed = Thread::ConditionVariable.new
-          @idle = [] # HTTP/1.1, the last one used at the end
+          @idle = [] # HTTP/1.1 connections; the connection used last is at the end
           @shared = [] # HTTP/2
           @open = @waiting = @connecting = 0
-          @failure = nil # of the last connection that others waited for
+          @failure = nil # error of the last connection that others waited for
         end
       end
     end

@@ -121,7 +121,7 @@ module Gyre
           @source.size - (@start || @source.pos) if @source.respond_to?(:size)
         end
 
-        # Rewinds; false if impossible.
+        # Rewinds the source; returns false if that is impossible.
         def again
           return true unless @begun
           return false unless @start

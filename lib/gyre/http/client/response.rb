@@ -210,7 +210,7 @@ module Gyre
 
         def leave
           exchange, @exchange = @exchange, nil
-          return unless exchange # another thread has left it
+          return unless exchange # another thread has ended the response
 
           @trailers = exchange.trailers
           ObjectSpace.undefine_finalizer(self) if @guarded

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Counts the requests of all clients of this process, for /metrics and /status
-# (Gyre::Web::Snapshot). The first snapshot starts the counting. Before the first snapshot a request
-# costs nothing.
+# (Gyre::Web::Snapshot). Counting starts at the first snapshot, so that it costs nothing if there
+# are no snapshots.
 
 module Gyre
   module HTTP

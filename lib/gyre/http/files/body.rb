@@ -10,8 +10,8 @@ module Gyre
     module Files
       # Gyre calls #each_piece; other servers call #each.
       class Body
-        # Bytes that are read into memory before they are sent. The kernel may drop a piece's pages
-        # before they are sent; this is rarer for small pieces.
+        # Maximum bytes of a piece, which is in memory before it is sent. The kernel may drop its
+        # pages before they are sent; this is rarer for small pieces.
         PIECE_BYTES = 512 * 1024
 
         attr_reader :bytesize
@@ -43,7 +43,7 @@ module Gyre
 
         def close = @file.close
 
-        # Reads at most 1 MB without blocking the loop. Returns fewer bytes if the file is shorter.
+        # Reads up to 1 MB; never blocks the loop. Returns fewer bytes if the file is shorter.
         def self.read(file, offset, length) = file.read_cached(offset, length) || load(file, offset, length)
 
         # Reads from a duplicate descriptor, as the file may be closed meanwhile.

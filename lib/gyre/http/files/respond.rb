@@ -10,7 +10,7 @@ module Gyre
   module HTTP
     module Files
       module Respond
-        # One range of bytes. Several ranges get the whole file (RFC 9110, section 14.2).
+        # One range of bytes. A request for several gets the whole file (RFC 9110, section 14.2).
         RANGE = /\Abytes=[ \t]*(\d{0,18})-(\d{0,18})[ \t]*\z/i.freeze
         CONDITIONS = %w[HTTP_IF_MATCH HTTP_IF_UNMODIFIED_SINCE HTTP_IF_NONE_MATCH HTTP_IF_MODIFIED_SINCE].freeze
 
@@ -37,7 +37,7 @@ module Gyre
           [status, headers, Body.new(yield, range.begin, range.size)]
         end
 
-        # True for most requests.
+        # True if the request has no range and no condition, like most requests.
         def usual?(env) = env["REQUEST_METHOD"] == "GET" && !env.key?("HTTP_RANGE") && CONDITIONS.none? { |name| env.key?(name) }
 
         # Returns nil for the whole file. Returns an empty Range if the range has no byte of the

@@ -17,7 +17,7 @@ module Gyre
       class Root
         # Maximum bytes of a file whose content is kept in memory while it is remembered.
         SMALL_BYTES = 64 * 1024
-        # Seconds without a check for changes.
+        # Seconds for which a found file is not checked for changes.
         REMEMBERED_S = 1.0
         PATH_BYTES_LIMIT = 4096
         # Extensions of precompressed files, in order of preference.
@@ -27,7 +27,7 @@ module Gyre
         DIGEST = /[-.](?=[0-9a-zA-Z_]*\d)/.freeze
         # The cache-control of a file that never changes under its name (RFC 8246).
         IMMUTABLE = "public, max-age=31536000, immutable"
-        # Most paths: they have no encoded character, no hidden part and no empty part.
+        # Matches most paths: they have no encoded character, no hidden part and no empty part.
         PLAIN = %r{\A(?:/[^/.%\\\x00-\x1f\x7f-\xff][^/%\\\x00-\x1f\x7f-\xff]*)+\z}n.freeze
         BROKEN_ENCODING = /%(?!\h\h)|%2f|%5c|%00/i.freeze
         FORBIDDEN = /[\\\x00-\x1f\x7f]/.freeze
@@ -140,7 +140,7 @@ module Gyre
           yield variant, file
         end
 
-        # Closes the folder; finds no more files.
+        # Closes the folder. Afterwards no file is found.
         def close
           @folder.close
           forget
@@ -197,7 +197,7 @@ module Gyre
           end
         end
 
-        # Closes the file.
+        # Describes an open file, reads it if it is small, and closes it.
         def variant(path, name, file, coding, varies)
           described = describe(path, name, file, coding, varies)
           content = Body.read(file, 0, file.size) if file.size <= SMALL_BYTES
@@ -238,7 +238,7 @@ module Gyre
       class Folder
         RECHECKED_S = 1.0
 
-        attr_reader :io # as of the last look; nil: there is no such folder, or it was closed
+        attr_reader :io # the folder at the last check; nil if it did not exist, or after {#close}
 
         def initialize(path)
           @path = path

@@ -7,7 +7,7 @@ module Gyre
   module HTTP
     module H1
       class OwnChunks
-        # Matches a chunk size, or the beginning of one in a short first part.
+        # Matches a chunk size or, in a short first part, the beginning of a chunk size.
         FIRST = /\A\h+(?:[;\r]|\z)/n.freeze
 
         # Returns the app's transfer-encoding; nil if the server must frame the body. Raises
