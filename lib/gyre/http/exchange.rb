@@ -25,8 +25,8 @@
 #                       limits.unread_body_bytes_limit; closes the connection if there is more.
 #                       Responds to a refused head by handler.refused
 #   read_body(max)      returns a new BINARY String of 1 to max bytes; nil at the end. Parks until
-#                       there are bytes. The first call sends a 100 if the client waits for it. Raises
-#                       RequestError (400, 408, 413, 431) or RequestCut, also in later calls
+#                       there are bytes. The first call sends a 100 if the client waits for one.
+#                       Raises RequestError (400, 408, 413, 431) or RequestCut, also in later calls
 #   interrupt_reader(fiber, exception)   for ThreadCalls: raises in a fiber that waits in read_body
 #   trailers            Hash of the trailers, with lower-case names; empty before the body's end
 #   hijack              returns the socket, which leaves the server; a HijackedSocket if more bytes

@@ -17,14 +17,14 @@
 #         shared: other processes accept from these sockets, and the processes take turns;
 #         cancel_when_client_gone: a client's reset raises Gyre::Stop in its request;
 #         extended_connect: announces RFC 8441 to HTTP/2 clients;
-#         exempt: nil or call(path), which never waits; true: a GET or HEAD of this path needs no place
+#         exempt: nil or call(path), which never waits; true: a GET or HEAD needs no place
 #   NativeAcceptor.map_shares (before forks), .place= (in each fork): a process yields to a process
 #                    that has far fewer connections
 #   start            accepts on the calling thread's loop
 #   stop             accepts the kernel's queue, then stops; afterwards the sockets may be closed
-#   drain            calls stop. Idle connections close, new connections have 0.25 s for a first byte,
-#                    other connections close after their response, and WebSockets get 1001 (a
-#                    thousand a second)
+#   drain            calls stop. Idle connections close, new connections have 0.25 s for a first
+#                    byte, other connections close after their response, and WebSockets get 1001
+#                    (a thousand a second)
 #   interrupt(exception)   raises in each fiber of a handler or WebSocket; returns their number
 #   close            stops, and closes all connections immediately
 #   full?            the queue for places is full

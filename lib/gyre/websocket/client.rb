@@ -52,8 +52,8 @@ module Gyre
       # @param options of {connect}
       # @yieldparam socket [Client] closed after the block
       # @return [Object] the block's value, once the connection was closed otherwise
-      # @raise [HTTP::Client::Error] the first connection fails, or the server refuses a later one
-      #   with neither 429 nor 5xx
+      # @raise [HTTP::Client::Error] the first connection fails, or a later one is refused, except
+      #   with 429 or 5xx
       # @raise [ProtocolError] the server speaks no WebSocket
       def keep_connected(url, retry_s: 1, **options)
         backoff = Backoff.new(retry_s, [retry_s, 60].max, jitter: 0.25)

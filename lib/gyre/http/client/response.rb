@@ -37,8 +37,8 @@ module Gyre
           leave if exchange.over?
         end
 
-        # @return [Hash{String => String, Array<String>}] lower-case names; lines of one name are
-        #   joined by ", "; set-cookie is an Array
+        # @return [Hash{String => String, Array<String>}] by lower-case name; lines of one name are
+        #   joined by ", ", except set-cookie
         def headers = @head.is_a?(Hash) ? @head : @head = H1Connection.fields(@head)
 
         # @return [String] "GET"
