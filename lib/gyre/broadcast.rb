@@ -64,8 +64,8 @@ module Gyre
     class << self
       # Shares messages with all processes, on any machine, that use the same Redis. Call it in
       # config.ru or an initializer. Each process makes two connections at its first message or
-      # subscriber. While Redis is unreachable, messages of this process wait, and those of others
-      # are lost. A warning reports the outage.
+      # subscriber. While Redis is unreachable, messages of this process wait, and messages of other
+      # processes are lost. A warning reports the outage.
       # @param url [String] redis://user:password@host:port/database or redis+unix:///path
       # @param channel [String] of Redis
       # @return [nil]
@@ -77,7 +77,7 @@ module Gyre
       end
 
       # Keeps a topic's last messages for event streams. Events of the topic then have ids, and a
-      # stream with Last-Event-ID first gets each event that it has missed, once. Call it in
+      # stream with Last-Event-ID first gets the events that it has missed, each once. Call it in
       # config.ru or an initializer, before the first message.
       # @param topic [String, Symbol, Array]
       # @param count [Integer] messages at most

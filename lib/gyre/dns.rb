@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Loads Gyre::DNS: messages, server, resolver. The scheduler and Gyre.connect use the resolver if
-# its result equals the system's (Gyre::DNS.host_names).
+# its result would equal the system's (Gyre::DNS.host_names).
 require "gyre/net"
 require "gyre/dns/message"
 require "gyre/dns/server"

@@ -35,9 +35,9 @@ module Gyre
   # @!method closed?
   #   @return [Boolean] whether either side has closed it, or the connection has ended
   # @!method code
-  #   @return [Integer, nil] the client's close code, 1005 if it had none, 1006 if the connection ended without a close; nil before
+  #   @return [Integer, nil] the client's close code; 1005: none, 1006: lost; nil: open
   # @!method reason
-  #   @return [String, nil] the close's text; nil before
+  #   @return [String, nil] the close's text; nil while it is open
   # @!method pending
   #   @return [Integer] unsent bytes
   # @!method protocol

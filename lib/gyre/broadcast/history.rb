@@ -40,7 +40,7 @@ module Gyre
           @topics = []
         end
 
-        # Adds a topic, under the history's lock. Returns :gap if events are missing.
+        # Adds a topic. Called under the history's lock. Returns :gap if events are missing.
         def follow(topic)
           @topics << topic
           @history.gap?(topic, @position) ? :gap : true

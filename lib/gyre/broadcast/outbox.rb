@@ -18,7 +18,7 @@ module Gyre
         @bytes = @dropped = 0
       end
 
-      # Adds a message, or drops it beyond the limit. Never waits; any thread may call it.
+      # Adds a message; drops it if the queue is full. Never waits; any thread may call it.
       def offer(text)
         @lock.synchronize do
           next add(text) if @bytes < @bytes_limit

@@ -43,7 +43,7 @@ module Gyre
       class << self
         def sort(addresses) = addresses.size < 2 ? addresses : order(addresses.to_h { |address| [address, source(address)] })
 
-        # `sources` maps each address to its source's number, or to nil if unreachable.
+        # `sources` maps each address to its source address's number; nil: it is unreachable.
         def order(sources)
           candidates = sources.each_with_index.map do |(address, source), index|
             ip = number(Socket.sockaddr_in(ANY_PORT, address))

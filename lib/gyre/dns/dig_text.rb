@@ -73,7 +73,7 @@ module Gyre
           %("#{escaped(string.gsub(/["\\]/n) { "\\#{_1}" })}")
         end
 
-        # Control bytes from a server must not reach the terminal.
+        # Escapes control bytes from a server, which must not reach the terminal.
         def escaped(text) = text.b.gsub(/[^ -~]/n) { format("\\%03d", _1.ord) }
       end
     end

@@ -186,8 +186,8 @@ module Gyre
       end
     end
 
-    # Makes a new class for an unknown type. resolv would keep the class, and clients could make it
-    # keep any number of classes.
+    # Makes a new class for an unknown type. The module resolv would keep each such class, and
+    # clients could send any number of types.
     #
     # @return [Class] of Resolv::DNS::Resource; a new Generic one if resolv does not know the type
     # @api private

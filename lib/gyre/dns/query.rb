@@ -68,7 +68,7 @@ module Gyre
         @bytes[0, 2] = drawn.byteslice(0, 2)
         (0...(@question_bytes - 4)).each do |index|
           byte = @bytes.getbyte(HEADER_BYTES + index)
-          # The length of a label, below 64, never changes.
+          # Changes only letters: the length of a label is below 64.
           changes = drawn.getbyte(2 + index).odd? && (byte | 0x20).between?(97, 122)
           @bytes.setbyte(HEADER_BYTES + index, byte ^ 0x20) if changes
         end
@@ -86,7 +86,7 @@ module Gyre
       end
 
       # Returns :answer; :failure for a code in FAILURES; :truncated; or nil if the packet does not
-      # answer the query. A name in another case is :truncated, so that TCP proves the sender.
+      # answer the query. A name in another case is :truncated: a repeat by TCP proves the sender.
       def verdict(packet)
         return if packet.bytesize < HEADER_BYTES || !packet.start_with?(id) ||
                   (packet.getbyte(2) & 0xf8) != (0x80 | (@bytes.getbyte(2) & 0x78))
@@ -102,7 +102,7 @@ module Gyre
         failure ? :failure : :answer
       end
 
-      # Returns the reply with the id and the name's spelling of the given query.
+      # Returns the reply. Its id and its spelling of the name are those of the given query.
       def restored
         return unless reply
 

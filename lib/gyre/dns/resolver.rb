@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Resolves names by hosts file, search domains, cache and name servers (Gyre::DNS::Upstream), for
-# programs and for dns/host_names.rb. Follows aliases only within an answer, because the name
-# servers are recursive.
+# programs and for dns/host_names.rb. Follows aliases only within an answer: name servers are
+# recursive.
 
 require "gyre/dns/address_order"
 require "gyre/dns/cache"
@@ -181,8 +181,8 @@ module Gyre
       end
 
       # Returns the questions to ask, and promises for the questions that other callers are asking.
-      # A caller that blocks its loop waits for no promise, as the loop's fibers could not resolve
-      # it.
+      # A caller that blocks its loop waits for no promise, which the loop's fibers could not
+      # resolve.
       def take(questions, found)
         mine, others = [], {}
         @pid, @flights = Process.pid, {} if @pid != Process.pid # a forked child asks by itself

@@ -237,7 +237,7 @@ module Gyre
           word.match?(/\A(?:\h\h)*\z/) ? [word].pack("H*") : raise(ArgumentError, "#{word.inspect} is not hexadecimal")
         end
 
-        # Seconds since 1970, or YYYYMMDDHHmmSS (RFC 4034, section 3.2).
+        # Parses seconds since 1970, or YYYYMMDDHHmmSS (RFC 4034, section 3.2).
         def date(word)
           limit = SIZES.dig(:u32, 0)
           word.match?(/\A\d{14}\z/) ? Time.utc(*word.unpack("a4a2a2a2a2a2")).to_i & limit : integer(word, limit)

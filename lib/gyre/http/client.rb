@@ -241,7 +241,7 @@ module Gyre
 
         following
       rescue URI::Error, ArgumentError
-        # The cause would show the address.
+        # Omits the cause, which would show the address.
         raise stray("the redirect's address is not one", request), cause: nil
       end
 

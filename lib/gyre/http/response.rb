@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Sends unusual Rack responses: bodies with each, call or to_path, partial hijacks, upgrades. Made
-# by Service if Exchange#write_response returns false. Service closes the app's body and handles all
+# by Service if Exchange#write_response returns false. Service closes the app's body and handles
 # errors.
 
 require "gyre/http/errors"
@@ -27,7 +27,7 @@ module Gyre
       end
 
       # Sends the response. Raises ArgumentError for an invalid status or header, before any byte is
-      # sent; TypeError for a part that is not a String; LengthError if the body does not match its
+      # sent; TypeError for a part that is not a String; LengthError if the body does not match
       # content-length.
       def deliver
         raise ArgumentError, "status #{@status} cannot be a final response" unless @status.between?(200, 999) || @status == 101
@@ -175,8 +175,8 @@ module Gyre
         nil
       end
 
-      # Leaves the place, as no app code runs while a slow client receives. If the file is truncated
-      # meanwhile, `finish` raises LengthError.
+      # Gives up the request's place, because no app code runs while a slow client receives. If the
+      # file is truncated meanwhile, `finish` raises LengthError.
       def write_body(body)
         @exchange.leave_place
         raise RequestError.new("too many files are being sent", 503) unless @exchange.hold_file
@@ -205,7 +205,7 @@ module Gyre
         finish
       end
 
-      # Sends a 100, if awaited, before the head: later the app cannot refuse the request's body.
+      # Sends a 100, if awaited, before the head: then the app cannot refuse the body any more.
       def write_stream
         @exchange.write_interim(100, {}) if @status < 300 && @exchange.expects_continue?
         start(announced || :chunked)

@@ -118,7 +118,7 @@ module Gyre
       def shutdown(timeout_s)
         drain
         @open_responses.finish
-        # Also true if there was no request to interrupt, only connections.
+        # `finished` is also true if there was no request to interrupt, only connections.
         finished = quiet_within?(timeout_s) || interrupt(Gyre::Stop.new("the server stops")).zero?
         quiet_within?(UNWIND_S) unless finished
         close

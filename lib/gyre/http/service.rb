@@ -15,7 +15,7 @@ module Gyre
     class Service
       # Exceptions that end process, task or thread. `exit` in an app ends only its request.
       PASSED_ON = [SignalException, Gyre::Stop].freeze
-      # Errors after the client has gone. They are ignored if the connection is closed or hijacked.
+      # Errors of writes to a client that has gone. Ignored if the connection is closed or hijacked.
       GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout].freeze
       PLAIN_TEXT = "text/plain"
       # Status in the access log if the client closed before the response (as in nginx).

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Trusted HTML, and templates that escape everything else.
+# Trusted HTML, and templates that escape all values that are not trusted HTML.
 
 require "erb"
 

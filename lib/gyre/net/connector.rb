@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Tries a host's addresses in order (RFC 8305, "Happy Eyeballs") and returns the first socket that
-# connects. Tries the next address when an attempt fails or takes long, and closes all other
-# sockets. Called by Gyre::Endpoint#connect. Other fibers run while it waits if there is a
+# connects. Tries the next address when an attempt fails or takes long. Closes all other sockets at
+# the end. Called by Gyre::Endpoint#connect. Other fibers run while it waits if there is a
 # scheduler; otherwise the thread blocks.
 
 require "io/wait"

@@ -243,8 +243,7 @@ module Gyre
       [program.size, program.flatten.pack("SCCL" * program.size)].pack("S@#{[nil].pack("p").bytesize}p")
     end
 
-    # Removes the Unix socket's file. Keeps it in a forked child, or if a successor has replaced it
-    # (another inode).
+    # Removes the Unix socket's file, but not in a forked child or if a successor has replaced it.
     def remove_file
       return unless @file && @owner == Process.pid
 

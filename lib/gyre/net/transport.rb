@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A connected socket with buffers, plain or TLS. A wait lets other fibers run, or blocks only its
-# thread if there is no scheduler. ext/gyre/net/ moves bytes; this file has methods. Made by
+# A connected socket with buffers, plain or TLS. A wait lets other fibers run; if there is no
+# scheduler, it blocks only its thread. ext/gyre/net/ moves bytes; this file has methods. Made by
 # Gyre.connect and Gyre.listen.
 require "gyre/loop"
 require "gyre/sync/waiters"
@@ -100,7 +100,7 @@ module Gyre
     def inspect = "#<#{self.class} #{peer}#{" TLS" if tls?}#{" closed" if closed?}>"
 
     # Lets one fiber at a time read or write: a Mutex with a timeout. transport_object.c makes it
-    # for the first waiter, locks it by rb_mutex_trylock, and calls {#wait}. The lock's owner calls
+    # for the first waiter, locks it by rb_mutex_trylock, and calls {#wait}. Its owner calls
     # {#release}.
     # @api private
     class Turn < Thread::Mutex

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A server's limits: a frozen object with a reader for each row of a table.
+# Limits of a server or a client: a frozen object with a reader for each row of a table.
 
 require "gyre/settings"
 

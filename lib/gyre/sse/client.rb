@@ -106,7 +106,7 @@ module Gyre
       end
 
       # Yields events until the block leaves or the server ends the stream (204). Reconnects after a
-      # connection's end, network errors, 429, 500, 502, 503 and 504.
+      # connection's end, after network errors and after 429, 500, 502, 503 and 504.
       # @yieldparam event [Event]
       # @return [self, Enumerator]
       # @raise [HTTP::Client::Error] the first connection fails, or the server refuses

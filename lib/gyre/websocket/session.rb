@@ -79,7 +79,7 @@ module Gyre
         end
       end
 
-      # A session whose block reads in one fiber.
+      # A session that runs a block in one fiber; the block reads the messages.
       class Block
         # `stays`: the socket outlives the block.
         def initialize(block, stays: false)

@@ -73,8 +73,9 @@ module Gyre
           @shared.find { |connection| connection.capacity.positive? }
         end
 
-        # Returns a connection, or counts a new connection and returns nil. While a connection that
-        # may be shared is being made, other callers wait for it and get its failure.
+        # Returns a connection. Returns nil if the caller must make a connection, which is then
+        # counted. While a connection that may be shared is being made, other callers wait for it
+        # and get its failure.
         def wait(until_s)
           limits = @origin.limits
           at = [limits.pool_timeout_s && (Clock.now + limits.pool_timeout_s), until_s].compact.min
@@ -124,7 +125,8 @@ module Gyre
           end
         end
 
-        # Does nothing the second time, which comes when a shared connection's last exchange ends.
+        # Closes a connection. A shared connection is dropped a second time when its last exchange
+        # ends: then does nothing.
         def drop(connection)
           return if connection.shared? && !@shared.delete(connection)
 

@@ -37,8 +37,8 @@ module Gyre
           leave if exchange.over?
         end
 
-        # @return [Hash{String => String, Array<String>}] by lower-case name; lines of one name are
-        #   joined by ", ", except set-cookie
+        # Lines of one name are joined by ", ", but set-cookie is an Array of lines.
+        # @return [Hash{String => String, Array<String>}] by lower-case name
         def headers = @head.is_a?(Hash) ? @head : @head = H1Connection.fields(@head)
 
         # @return [String] "GET"
@@ -162,7 +162,7 @@ module Gyre
           self
         end
 
-        # The finalizer of a response. A lambda would take more memory, with its scope.
+        # The finalizer of a response. A lambda would also keep its scope in memory.
         Loss = Struct.new(:pool, :connection, :exchange) do
           def call(_id) = pool.lose(connection, exchange)
         end

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # Counts the requests of all clients of this process, for /metrics and /status
-# (Gyre::Web::Snapshot). Counting starts at the first snapshot, so that it costs nothing if there
-# are no snapshots.
+# (Gyre::Web::Snapshot). Counting starts, and costs time, only after a first snapshot.
 
 module Gyre
   module HTTP

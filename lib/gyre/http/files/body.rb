@@ -10,8 +10,8 @@ module Gyre
     module Files
       # Gyre calls #each_piece; other servers call #each.
       class Body
-        # Maximum bytes of a piece, which is in memory before it is sent. The kernel may drop its
-        # pages before they are sent; this is rarer for small pieces.
+        # Maximum bytes of a piece, which is read into memory before it is sent. The kernel may drop
+        # its pages before they are sent; this is rarer for small pieces.
         PIECE_BYTES = 512 * 1024
 
         attr_reader :bytesize

@@ -71,7 +71,7 @@ module Gyre
 
         private
 
-        # Returns nil after this side has shut down reading, which TLS reports as a truncation.
+        # Returns nil if TLS reports a truncation because this side has shut down reading.
         def up_to_end
           yield
         rescue TLS::Truncated
