@@ -7,7 +7,7 @@ require "gyre/clock"
 
 module Gyre
   module DNS
-    # For {Resolver#initialize}.
+    # A cache for {Resolver#initialize}.
     class Cache
       # @param entries_limit [Integer]
       # @param ttl_s [Range] shortest and longest lifetime; if 0..n, a TTL of 0 is not cached

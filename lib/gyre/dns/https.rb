@@ -65,7 +65,7 @@ module Gyre
         hidden || !address.to_s.match?(Resolv::AddressRegex) ? "" : Socket.sockaddr_in(0, address)
       end
 
-      # RFC 8484, section 5.1.
+      # Returns headers for caches (RFC 8484, section 5.1).
       def freshness(response)
         message = Message.parse(response)
         ttl = (message.answers.empty? ? message.authority : message.answers).map(&:ttl).min

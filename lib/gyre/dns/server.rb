@@ -159,7 +159,7 @@ module Gyre
             places.async("rule") { answer_later(stream, found) }
           end
         rescue Gyre::TimeoutError
-          nil # no more questions
+          nil # the client sends no more questions
         end
       rescue IOError, Errno::ENOTCONN, Errno::ECONNRESET, TLS::Truncated
         nil # the client is gone

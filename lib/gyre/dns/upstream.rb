@@ -137,7 +137,7 @@ module Gyre
       def initialize(upstream, queries)
         @upstream = upstream
         @queries = queries
-        @sockets = {}.compare_by_identity # by ServerAddress
+        @sockets = {}.compare_by_identity # ServerAddress => Datagram
       end
 
       # Returns when all queries are answered, all servers have failed or the time is over. Also

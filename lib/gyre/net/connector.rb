@@ -143,7 +143,7 @@ module Gyre
 
           socket.getpeername
         rescue Errno::ENOTCONN
-          nil # reported too early
+          nil # select has reported the socket too early
         rescue SystemCallError => error
           failed(socket, @attempts[socket], error)
         end

@@ -77,7 +77,7 @@ module Gyre
 
         new(socket, endpoint, file: file && File.exist?(endpoint.path) ? File.stat(endpoint.path) : nil, adopted: !owned)
       rescue SystemCallError, ArgumentError => error
-        socket&.autoclose = false # not ours
+        socket&.autoclose = false # the socket stays the caller's
         raise ArgumentError, "adopt descriptor #{descriptor} for #{endpoint}: #{error.message}"
       end
 
@@ -139,7 +139,7 @@ module Gyre
           probe.close
         end
       rescue Errno::ENOENT
-        nil # no file, or gone since
+        nil # there is no file, or it has just been removed
       end
     end
 
@@ -206,7 +206,7 @@ module Gyre
       remove_file
       socket.shutdown(:RD)
     rescue SystemCallError, SocketError
-      nil # unsupported
+      nil # the kernel does not support it
     end
 
     # Stops listening and removes a Unix socket's file. Repeated calls do nothing.

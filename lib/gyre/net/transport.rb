@@ -112,7 +112,7 @@ module Gyre
       # Returns false after the timeout, true if the lock may be free.
       def wait(timeout_s) = @waiters.wait(timeout_s) { locked? }
 
-      # Wakes another waiter, because the woken one may have been interrupted.
+      # Wakes the next waiter: the waiter woken before may have been interrupted.
       def pass = @waiters.wake
 
       def release

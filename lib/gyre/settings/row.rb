@@ -99,7 +99,7 @@ module Gyre
     # returns the checked value. If it is invalid, the block returns nil, or raises ArgumentError
     # with a text that says more than `expected`.
     class Type
-      # For times.
+      # Bounds of times.
       ABOVE_ZERO = (Float::MIN..).freeze
 
       # `argument`: the value's name in --help; nil: there is no value. `expected`: the value's

@@ -9,7 +9,7 @@ module Gyre
     # The server's side.
     class Handshake
       GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-      # 16 bytes in Base64.
+      # Matches 16 bytes in Base64.
       KEY = %r{\A[A-Za-z0-9+/]{21}[AQgw]==\z}.freeze
       VERSION = "13"
       DEFAULT_PORTS = { "http" => ":80", "https" => ":443" }.freeze

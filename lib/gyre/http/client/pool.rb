@@ -153,7 +153,7 @@ module Gyre
           @lock = Thread::Mutex.new
           @changed = Thread::ConditionVariable.new
           @idle = [] # HTTP/1.1 connections; the connection used last is at the end
-          @shared = [] # HTTP/2
+          @shared = [] # HTTP/2 connections
           @open = @waiting = @connecting = 0
           @failure = nil # error of the last connection that others waited for
         end

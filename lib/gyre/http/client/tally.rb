@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Counts the requests of all clients of this process, for /metrics and /status
-# (Gyre::Web::Snapshot). Counting starts, and costs time, only after a first snapshot.
+# (Gyre::Web::Snapshot). The first snapshot starts the counting, which costs time.
 
 module Gyre
   module HTTP
