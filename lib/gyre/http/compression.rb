@@ -83,7 +83,7 @@ module Gyre
         fields["vary"] = former.empty? ? "accept-encoding" : "#{former}, accept-encoding"
       end
 
-      # Weakens the etag, as the bytes change and only the content stays (RFC 9110, section 8.8.1).
+      # Weakens the etag, because the bytes change but not the content (RFC 9110, section 8.8.1).
       # Removes accept-ranges, as a weak validator allows no ranges.
       def encoded(fields, coding)
         fields["content-encoding"] = coding

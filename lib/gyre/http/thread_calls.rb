@@ -118,8 +118,7 @@ module Gyre
       # Lets the next {#start} or {#close} resolve the promise. Called in the loop's thread.
       def depart(promise) = @posted << Departure.new(promise)
 
-      # Runs the present jobs. Later jobs wait for the next turn, because a thread could post
-      # endlessly.
+      # Runs the present jobs. Later jobs wait for the next turn: a thread could post endlessly.
       def start(scheduler)
         @posted.size.times do
           scheduler.spawn(job = @posted.shift)

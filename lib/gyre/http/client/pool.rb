@@ -125,8 +125,8 @@ module Gyre
           end
         end
 
-        # Closes a connection. A shared connection is dropped a second time when its last exchange
-        # ends: then does nothing.
+        # Closes a connection. Does nothing if it is shared and was dropped before: the end of its
+        # last exchange drops it again.
         def drop(connection)
           return if connection.shared? && !@shared.delete(connection)
 
