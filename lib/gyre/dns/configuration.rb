@@ -55,7 +55,7 @@ module Gyre
       # @return [Boolean] whether all settings are supported here
       def exact?(environment = ENV) = @exact && VARIABLES.none? { |name| environment.key?(name) }
 
-      # Returns names to try in order (resolv.conf(5), "search" and "ndots").
+      # Returns the names to try, in their order (resolv.conf(5), "search" and "ndots").
       # @param name [String]
       # @return [Array<String>]
       def candidates(name)

@@ -80,7 +80,7 @@ module Gyre
           end
 
           def finish
-            # Byte by byte, because otherwise zstd would forget a frame's incomplete head.
+            # Decodes byte by byte, because otherwise zstd would forget a frame's incomplete head.
             rest = LAST_FRAME.each_char.sum("".b) { |byte| decompress(byte) }
             return false unless rest.end_with?(LAST)
 

@@ -45,8 +45,8 @@ module Gyre
             [scheme, match[3].downcase, port, match[2], "#{match[5] || "/"}#{match[6]}"]
           end
 
-          # Shared by clients that have no `tls` option: the system's authorities are read once, and
-          # sessions resume.
+          # Returns the context of all clients without a `tls` option, which thus read the system's
+          # authorities once and resume each other's sessions.
           def tls = Ractor.current[:gyre_http_client_tls] ||= TLS.client(alpn: ALPN)
         end
 
