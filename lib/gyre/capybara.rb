@@ -6,7 +6,7 @@
 require "capybara"
 require "gyre/web"
 
-# Runs in Capybara's thread until the process ends.
+# The server runs in Capybara's thread until the process ends.
 Capybara.register_server(:gyre) do |app, port, host, **options|
   Gyre::Web::Server.new(app, bind: "tcp://#{host.include?(":") ? "[#{host}]" : host}:#{port}", **options).run
 end

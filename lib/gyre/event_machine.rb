@@ -43,7 +43,7 @@ module Gyre
         "memcache" => %i[Memcache], "smtp_client" => %i[SmtpClient], "smtp_server" => %i[SmtpServer], "stomp" => %i[Stomp]
       }.each { |file, names| names.each { |name| autoload name, "gyre/event_machine/protocols/#{file}" } }
     end
-    # The name in old programs.
+    # The name that old programs use.
     P = Protocols
   end
 end

@@ -33,8 +33,8 @@ module Gyre
       @tasks ||= @runs.flat_map { |run| run.root.family }.to_h { |task| [task.fiber, task] }.compare_by_identity.tap { |map| map.delete(nil) }
     end
 
-    # Asks every fiber for the awaited mutexes that it owns, as Ruby tells only the owner. Finds no
-    # owners if called outside of the scheduler's thread.
+    # Asks every fiber for the awaited mutexes that it owns, as Ruby tells only the owner itself
+    # (Mutex#owned?). Finds no owners if called outside of the scheduler's thread.
     # @return [Hash{Thread::Mutex => Fiber}]
     def owners
       @owners ||= {}.compare_by_identity.tap do |owners|
@@ -63,7 +63,7 @@ module Gyre
       lines = circle.filter_map do |node|
         next "  #{label(node.entered)} is #{describe(node)} at #{node.place}" if node.is_a?(Wait)
 
-        # The block is over. While a block runs, the Wait of its fiber is shown instead.
+        # The node's block is over. While a block runs, the Wait of its fiber is shown instead.
         "  #{node.label} is waiting for its children" if node.awaited.none?(Fiber)
       end
       lines.join("\n")

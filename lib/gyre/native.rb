@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Loads the C extension once, for Gyre::Loop and other parts in C. Only this file requires gyre_ext.
-# If the extension is missing or GYRE_BACKEND is select, the portable engine works.
+# If the extension is missing or GYRE_BACKEND is select, the portable engine is used.
 require "rbconfig"
 
 module Gyre

@@ -31,7 +31,7 @@ module Gyre
       def process_fork = self.pool = nil
 
       # Called in a daemon, which lacks the threads. Work that has not begun gets new threads. Waits
-      # for other work raise, as its progress is unknown.
+      # for work that has begun raise an error, as its progress is unknown.
       def process_move = pool&.process_move
 
       private

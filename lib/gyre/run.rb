@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Gyre.run: takes or makes the thread's scheduler, runs a block as the root of a tree of tasks, and
-# returns when all have ended. A Gyre::Run is a single call of it.
+# returns when all have ended. A Gyre::Run is a single call of Gyre.run.
 
 require "gyre/errors"
 require "gyre/scheduler"
@@ -122,7 +122,7 @@ module Gyre
     # @return [Array<Task>]
     def awaited = [@root]
 
-    # Raises the exception of an `exit`, signal or Thread#raise from Gyre.run.
+    # Makes Gyre.run raise `error`, the exception of an `exit`, a signal or a Thread#raise.
     # @param error [Exception]
     def leave(error)
       @leaving ||= error

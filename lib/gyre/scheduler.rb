@@ -90,10 +90,10 @@ module Gyre
     def refuse_deadlock(certain) = Inspection::Deadlock.refuse(self, certain)
 
     # Returns the cancellation that a timeout's error must not replace. Called by timeout_after. A
-    # stop may unwind the block and wait in an `ensure` when the time ends. Ruby then raises the
-    # timeout's error with the stop as its cause, and a program that rescues the error would
-    # continue unstopped. Ignores cancellations from before the block, as cleaning up may have its
-    # own time limit.
+    # stop may just be unwinding the block, and waiting in an `ensure`, when the time ends. Ruby
+    # then raises the timeout's error with the stop as its cause, and a program that rescues the
+    # error would continue unstopped. Ignores cancellations from before the block, as cleaning up
+    # may have its own time limit.
     # @param error [Exception] the timeout's
     # @param before [Exception, nil] propagating when the block began
     # @return [Stop, Task::Expired, nil] replaced in the block
@@ -133,9 +133,9 @@ module Gyre
       end
     end
 
-    # Matches quick calls, which Ruby also passes here from 3.4 on: each close, open, stat and read
-    # of a directory entry. A thread would cost 30 µs. The excluded methods copy files, or may ask a
-    # server for a home folder.
+    # Matches callers of quick work, which Ruby from 3.4 on also passes to blocking_operation_wait:
+    # each close, open, stat and read of a directory entry. A thread would cost 30 µs. The excluded
+    # methods copy files, or may ask a server for a home folder.
     QUICK_WORK = /\A(?!IO\.copy_stream|File\.expand_path|Dir\.home)(?:IO|File|FileTest|Dir|Kernel)(?:::\w+)*[.#]/.freeze
     # Methods whose frames may stand between the hook and its caller.
     OVERRIDE = %w[blocking_operation_wait bind_call].freeze

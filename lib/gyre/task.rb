@@ -117,7 +117,7 @@ module Gyre
       end
     end
 
-    # Runs a block periodically, as a child, at multiples of the time from now. Skips missed beats.
+    # Runs a block periodically, as a child, at multiples of `seconds` from now. Skips missed beats.
     # An exception ends the child, and is reported at once unless a caller waits.
     # @param seconds [Numeric] before the first beat and between beats
     # @param name [String, nil]
@@ -209,7 +209,7 @@ module Gyre
 
     # Stops the task and all tasks below it, the lowest first: each raises {Stop} once, at its wait.
     # `ensure` blocks run to their end before {#wait} returns. If the calling task is among these
-    # tasks, raises Stop here. Another thread only requests the stop.
+    # tasks, raises Stop here. If called by another thread, only requests the stop.
     # @return [self]
     def stop
       return self if finished?
@@ -327,7 +327,7 @@ module Gyre
     def inspect = "#<#{self.class} #{label.delete_prefix("task ")} #{status}#{" (#{@annotation})" if @annotation}>"
     alias to_s inspect
 
-    # For Gyre::Run, Deadline, Selection and Inspection. @!visibility private
+    # The methods below are for Gyre::Run, Deadline, Selection and Inspection. @!visibility private
 
     # @return [Run]
     def run = @context.run
@@ -377,7 +377,7 @@ module Gyre
       run.forker_ended(self)
     end
 
-    # Waits for the task's end, without its exception.
+    # Waits for the task's end; does not raise its exception.
     # @param at [Float] until then, by Clock.now
     # @return [Boolean] whether it is over
     def join_until(at)

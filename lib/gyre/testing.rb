@@ -9,7 +9,7 @@ require "gyre/testing/simulation"
 
 module Gyre
   module Testing
-    # Also prints the seed with reported exceptions.
+    # Prints the seed after each reported exception.
     # @api private
     module Reports
       attr_writer :seed

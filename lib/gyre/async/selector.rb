@@ -7,7 +7,7 @@ require "gyre/loop"
 require "gyre/scheduler/io_buffer"
 
 unless Gyre::Loop.native?
-  # GYRE_BACKEND=select does not load Gyre::Native.
+  # If GYRE_BACKEND is select, Gyre::Native is not loaded and has no load_error.
   refused = ENV["GYRE_BACKEND"] == Gyre::Loop::PORTABLE
   reason = refused ? "GYRE_BACKEND=select rules it out: unset it" : "#{Gyre::Native.load_error.message}: build it with `rake compile`"
   raise LoadError, "gyre/async needs Gyre's C extension (#{reason}), or leave `require \"gyre/async\"` out, and Async runs on io-event's own selector"
@@ -27,7 +27,7 @@ module Gyre
 
       private
 
-      # Called if there is no pidfd, as for any child or for a process group.
+      # Called if there is no pidfd, or for a wait for any child or for a process group.
       def process_wait_in_thread(pid, flags)
         return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?
 

@@ -23,7 +23,7 @@ module Gyre
         connection
       end
 
-      # Takes the arguments after the handler.
+      # Gets the arguments that follow the handler in `connect` or `start_server`.
       def initialize(*) = super()
 
       # Called before all other callbacks.
@@ -50,8 +50,8 @@ module Gyre
       def proxy_completed; end
 
       # `detach` returns the number of the descriptor, which stays open. `error?` returns the class
-      # of the socket's error, or false. Names are packed sockaddr Strings. `pause` and `resume`
-      # return whether the state has changed.
+      # of the socket's error, or false. `get_peername` and `get_sockname` return packed sockaddr
+      # Strings. `pause` and `resume` return whether the state has changed.
       { detach: :detach, error?: :error?, get_peername: :peername, get_sockname: :sockname, get_outbound_data_size: :unsent_bytes,
         get_idle_time: :idle_s, pause: :pause, resume: :resume, paused?: :paused?, notify_readable?: :notify_readable?,
         notify_writable?: :notify_writable?, get_pid: :pid, get_status: :status }.each do |name, descriptors|
@@ -122,7 +122,8 @@ module Gyre
       def when_drained(callable) = @gyre_descriptor.when_drained(callable)
     end
 
-    # Functions that take a connection's signature. Few programs call them, but some test for them.
+    # Functions that take a connection's signature. Few programs call them, but some check that they
+    # exist.
     class << self
       {
         close_connection: :close_connection, pause_connection: :pause, resume_connection: :resume, connection_paused?: :paused?,

@@ -30,7 +30,7 @@ module Gyre
         succeed
       end
 
-      # False for objects of gems that have only `send_data`.
+      # False for gems' own connections that have only `send_data`.
       def full? = @connection.respond_to?(:get_outbound_data_size) && @connection.get_outbound_data_size > FileStreamer::BackpressureLevel
     end
 

@@ -7,7 +7,7 @@ module Gyre
   module EventMachine
     # Runs asynchronous work on each item of a list.
     class Iterator
-      # Value that ends a callable list.
+      # Returned by a callable list after its last item.
       Stop = "EM::Stop"
 
       # Passed to the work, which calls it to end the item.

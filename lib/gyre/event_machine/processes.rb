@@ -106,7 +106,7 @@ module Gyre
 
       private
 
-      # True also for a zombie.
+      # True if the process has ended, even if it is still a zombie.
       def over?
         Process.getpgid(@pid)
         File.exist?(path = "/proc/#{@pid}/stat") && File.read(path)[/.*\) (\w)/, 1] == "Z"
@@ -123,8 +123,8 @@ module Gyre
         opened(handler, arguments, block) { Descriptors::Child.new(reactor, words) }
       end
 
-      # The last callable gets output and status; a callable before it gets the connection. Returns
-      # the pid.
+      # Runs a command. The last callable gets output and status; a callable before it gets the
+      # connection. Returns the pid.
       def system(command, *arguments, &callback)
         callback ||= arguments.pop if arguments.last.is_a?(Proc)
         beginning = arguments.pop if arguments.last.is_a?(Proc)

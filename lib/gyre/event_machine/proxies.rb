@@ -20,7 +20,8 @@ module Gyre
         end
 
         # Starts passing the input to `target`, or stops if `target` is nil. Passes `length` bytes
-        # in total. Pauses while more than `buffer_bytes` are unsent at the target. 0: no limit.
+        # in total. Pauses while more than `buffer_bytes` are unsent at the target. For both
+        # numbers, 0 means no limit.
         def pass_to(target, buffer_bytes = 0, length = 0)
           @target&.links&.sources&.delete(@stream)
           @target, @buffer_bytes, @bytes = target, buffer_bytes, 0
@@ -62,7 +63,7 @@ module Gyre
 
     class << self
       # Passes `length` bytes of `from` to `to` in total. Pauses `from` while more than `bufsize`
-      # bytes are unsent. 0: no limit.
+      # bytes are unsent at `to`. For both numbers, 0 means no limit.
       def enable_proxy(from, to, bufsize = 0, length = 0) = start_proxy(from.signature, to.signature, bufsize, length)
 
       def disable_proxy(from) = reactor.descriptors[from.signature]&.links&.pass_to(nil)

@@ -131,7 +131,8 @@ module Gyre
         @tasks.delete(Task.current)
       end
 
-      # Returns nil at the end. A method, as YJIT does not compile a loop that is already running.
+      # Takes an event and runs its callback; nil at the end. A method of its own, as YJIT does not
+      # compile a loop that is already running.
       def take
         return if @end.closed? || @waiting >= IDLE
 

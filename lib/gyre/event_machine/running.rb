@@ -34,7 +34,7 @@ module Gyre
         nil
       end
 
-      # Runs only the block.
+      # Runs the block in the reactor, then stops the reactor.
       def run_block(&block)
         run do
           block.call
@@ -70,13 +70,13 @@ module Gyre
         raise ArgumentError, "no callback: give an object and a method name, an object that responds to call, or a block"
       end
 
-      # Calls immediately in the reactor's thread, and in the next turn from another thread.
+      # Calls the callback: immediately if this is the reactor's thread, otherwise in the next turn.
       def schedule(*arguments, &block)
         callback = Callback(*arguments, &block)
         reactor_running? && reactor_thread? ? callback.call : next_tick { callback.call }
       end
 
-      # Calls in the next turn. Any thread may call it.
+      # Calls the callable or block in the next turn. Any thread may call it.
       def next_tick(callable = nil, &block)
         raise ArgumentError, "no proc or block given" unless callable.respond_to?(:call) || block
 

@@ -8,7 +8,8 @@ module Gyre
 
     class << self
       # Takes host and port, or the path of a Unix socket. `handler` is a subclass of Connection, or
-      # a module for one. Returns a signature for {stop_server}. Yields new connections.
+      # a module for a new subclass. Returns a signature for {stop_server}. Yields each new
+      # connection.
       def start_server(server, port = nil, handler = nil, *arguments, &block)
         port, handler, arguments = place(port, handler, arguments)
         klass = klass_from_handler(Connection, handler, *arguments)
@@ -102,13 +103,13 @@ module Gyre
         reactor
       end
 
-      # Takes a block that makes the descriptor.
+      # Opens the descriptor that the method's own block makes; `block` gets the connection.
       def opened(handler, arguments, block)
         klass = klass_from_handler(Connection, handler, *arguments)
         running_reactor.call { yield.open(klass, arguments).tap { |connection| block&.call(connection) } }
       end
 
-      # If the port is omitted, the handler is in its place.
+      # Returns port, handler and arguments. If the port is omitted, the handler is in its place.
       def place(port, handler, arguments)
         [port && Integer(port), handler, arguments]
       rescue ArgumentError, TypeError

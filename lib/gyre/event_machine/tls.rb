@@ -28,7 +28,7 @@ module Gyre
         end
 
         # Makes a self-signed certificate for a server that has no certificate, as in EventMachine.
-        # Uses RSA only if the program chooses ciphers: an RSA key takes 0.3 s.
+        # Uses RSA only if the program chooses ciphers, as making an RSA key takes 0.3 s.
         def identity(rsa)
           @identities[rsa] ||= begin
             require "openssl"
@@ -58,7 +58,7 @@ module Gyre
 
       def started? = !@stream.nil?
 
-      # Returns nil if libssl supports none of the versions.
+      # Begins TLS; nil if libssl supports none of the versions.
       def start(stream)
         return if @versions == []
 
@@ -136,7 +136,7 @@ module Gyre
     end
 
     class << self
-      # Returns libssl's versions from Ruby's openssl.
+      # Takes the constants with libssl's version from Ruby's openssl.
       def const_missing(name)
         return super unless %i[OPENSSL_VERSION OPENSSL_LIBRARY_VERSION].include?(name)
 

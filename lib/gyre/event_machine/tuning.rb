@@ -5,7 +5,7 @@ require "etc"
 
 module Gyre
   module EventMachine
-    # Version of the gem that has these functions.
+    # Version of the gem eventmachine whose functions Gyre provides.
     VERSION = "1.2.7"
     # Classes of system errors by number.
     ERRNOS = Errno.constants.map { |name| Errno.const_get(name) }.grep(Class).to_h { |error| [error::Errno, error] }.freeze

@@ -94,7 +94,8 @@ module Gyre
         end
       end
 
-      # Deletes each node that can go on. The remaining nodes are in a circle or wait for one.
+      # Deletes each node that can go on. The remaining nodes are in a circle or wait for a node of
+      # a circle.
       def drop_nodes_that_can_go_on
         followers = {}.compare_by_identity
         @prerequisites.each { |node, firsts| firsts.each { |first| (followers[first] ||= []) << node } }
@@ -156,7 +157,8 @@ module Gyre
 
         def other_threads? = Thread.list.any? { |thread| thread != Thread.current && !OWN_THREADS.include?(thread.name) }
 
-        # A sleep ends by itself. An awaited thread has already ended, as no other thread is left.
+        # True if another fiber must end the wait. A sleep ends by itself, and an awaited thread has
+        # already ended, as no other thread is left.
         def for_another?(wait) = wait.state == :waiting && !wait.left_s && !wait.blocker.nil? && !wait.blocker.is_a?(Thread) && !wait.sleeping?
 
         def describe(inspection)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Describes a fiber's wait at the moment of Scheduler#waits, which makes it. Used by print_hierarchy
-# and deadlock reports.
+# Describes a fiber's wait at one moment. Made by Scheduler#waits. Used by print_hierarchy and
+# deadlock reports.
 
 require "rbconfig"
 
@@ -77,8 +77,8 @@ module Gyre
       # Returns the label of an object that has one (such as a task), otherwise the class.
       def other = blocker.respond_to?(:label) ? blocker.label : blocker.class.name.to_s
 
-      # Recognizes ConditionVariable#wait by its backtrace, as its blocker is :sleep
-      # (condition_wait.rb).
+      # True in a ConditionVariable#wait. Its blocker is :sleep, so only the backtrace tells it from
+      # a sleep (condition_wait.rb).
       def condition_variable?
         fiber.backtrace.take_while { |frame| Place.own?(frame) }.any? { |frame| frame.include?("/gyre/scheduler/condition_wait.rb:") }
       end

@@ -197,8 +197,8 @@ module Gyre
     # computes or is kept from running. Does not release the GVL, which a computing thread would
     # take for 100 ms.
     class CPUTime
-      # Linux computes the number of a thread's CPU clock (clock_getcpuclockid(3),
-      # linux/posix-timers.h).
+      # On Linux the number of a thread's CPU clock follows from the thread's number
+      # (clock_getcpuclockid(3), linux/posix-timers.h).
       LINUX = RbConfig::CONFIG["host_os"].include?("linux")
       SCHEDULER_PER_THREAD = 6
       private_constant :LINUX, :SCHEDULER_PER_THREAD
@@ -217,7 +217,7 @@ module Gyre
 
       private
 
-      # Main thread: the process's number, as Ruby 3.1 returns the parent's after a fork.
+      # The main thread's number is the process's. Ruby 3.1 returns the parent's after a fork.
       def thread_number(thread)
         return Process.pid if thread == Thread.main
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Chooses a loop's backend: a backend of the native engine (C), or select, that of the portable
-# engine (Ruby). Called by Gyre::Scheduler, Gyre::Loop and commands. Opens native backends to see
+# Chooses a loop's backend: one of the native engine's (C), or the portable engine's (Ruby), which
+# is called select. Called by Gyre::Scheduler, Gyre::Loop and commands. Opens native backends to see
 # whether they work.
 require_relative "../errors"
 
@@ -17,11 +17,11 @@ module Gyre
 
       def availables = backends.select { |name| probe(name).first }
 
-      # True even if the kernel will refuse the backend.
+      # True if the backend is compiled in, even if the kernel will refuse it.
       def built?(name) = name == PORTABLE || (native? && Native::BACKENDS[name].nil?)
 
-      # Returns the backend that a loop would get; nil or "": Gyre chooses. Raises ArgumentError for
-      # an unknown name, RuntimeError if the backend does not open.
+      # Returns the backend that a loop would get for this `name`; nil or "": Gyre chooses. Raises
+      # ArgumentError for an unknown name, RuntimeError if the backend does not open.
       def backend(name = ENV["GYRE_BACKEND"])
         name = known(name) or return availables.first
 
@@ -48,7 +48,7 @@ module Gyre
         yield :portable, PORTABLE
       end
 
-      # Does not look for the extension if GYRE_BACKEND is select.
+      # True if the extension loads. Does not look for it if GYRE_BACKEND is select.
       def native?
         return false if ENV["GYRE_BACKEND"] == PORTABLE
 

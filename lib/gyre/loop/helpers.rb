@@ -52,7 +52,7 @@ module Gyre
 
       def due? = @io ? reported : changed
 
-      # Takes all reports. True if one is about the file, not about other files of the folder.
+      # Takes all reports. True if a report is about this file, not another file of the folder.
       def reported
         found = false
         while (bytes = @io.read_nonblock(REPORTS_BYTES, exception: false)).is_a?(String)

@@ -51,7 +51,7 @@ module Gyre
         @paused = false unless @queued
       end
 
-      # Called when the watch's event is taken. True if the key is delivered.
+      # Called when the watch's event is taken. True if the key is to be delivered.
       def taken
         @queued = false
         @helper.nil? || @helper.event

@@ -107,7 +107,8 @@ module Gyre
           ready: 0, timers: @timers.size, descriptors: @watches.size }
       end
 
-      # True if nothing but the scheduler's timers, `own` in number, would end a sleep.
+      # True if only the scheduler's own timers would end a sleep. `own`: the number of these
+      # timers.
       def idle?(own)
         @watches.empty? && @timers.size == own
       end

@@ -281,7 +281,7 @@ module Gyre
       end
 
       # Any thread and trap handler may call it. `count`: number of waiters to wake. An interrupted
-      # waiter wakes the next.
+      # waiter passes its wake-up to the next.
       def wake(count = @waiters.size)
         scheduler = @scheduler
         if scheduler

@@ -10,7 +10,7 @@ module Gyre
     class Select
       NAME = "select"
 
-      # Runs the block unseen by the scheduler, which IO.select calls since Ruby 3.2.
+      # Runs the block without the scheduler's hook, which IO.select calls since Ruby 3.2.
       if Fiber.respond_to?(:blocking)
         def self.blocking(&block) = Fiber.current.blocking? ? block.call : Fiber.blocking(&block)
       else

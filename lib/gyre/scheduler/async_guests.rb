@@ -61,7 +61,7 @@ module Gyre
       # Suspends the fiber until {#resume} or {#push}.
       def transfer = @scheduler.block(:async, nil)
 
-      # Enters a fiber soon. Calls `transfer` of any other object soon.
+      # Soon enters a fiber, or calls `transfer` of any other object.
       def push(one)
         return @scheduler.unblock(:async, one) if one.is_a?(Fiber)
 
@@ -82,7 +82,7 @@ module Gyre
       private
 
       # A transient task becomes a child of the root and ends with the run, as Async moves such a
-      # task to its grandparent.
+      # task to its grandparent when its parent ends.
       def resume_new(fiber, arguments)
         guest = fiber.async_task if fiber.respond_to?(:async_task)
         transient = guest&.transient? || false

@@ -62,8 +62,8 @@ module Gyre
         exception
       end
 
-      # Raises the exception, as only a raise sets a cause. If none is given, Ruby chooses the
-      # cause.
+      # Gives the exception a cause. Raises it for this, as only a raise sets a cause. If no cause
+      # is given, Ruby chooses it.
       def self.with_cause(error, given)
         backtrace = error.backtrace
         Kernel.raise(error, **given)

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Calls Scheduler#pace before socket calls that do not reach the scheduler while they succeed. Under
-# a flood, an accepting or receiving fiber would never let others run. Hooks pace reads and writes.
+# Calls Scheduler#pace before socket calls for which Ruby calls a hook only if they must wait. Under
+# a flood, an accepting or receiving fiber would never let others run. Reads and writes are paced by
+# their hooks.
 
 require "socket"
 

@@ -18,12 +18,12 @@ module Gyre
       # Maximum rounds of stopping fibers at the end, and maximum seconds of each round.
       UNWIND_ROUNDS = 3
       UNWIND_TIMEOUT_S = 1
-      # If the hooks io_read and io_write are missing, Ruby calls io_wait when a call would block.
-      # Then a read from a blocking descriptor (an inherited stdin) stops the loop, and before Ruby
-      # 4.0 a close by another fiber raises in the read or crashes. Ruby 3.2.5 has a broken
-      # interface.
+      # Whether the hook io_read is defined. Without the hooks io_read and io_write, Ruby calls
+      # io_wait when a call would block; a read from a blocking descriptor (an inherited stdin)
+      # stops the loop, and before Ruby 4.0 a close by another fiber raises in the read or crashes.
+      # Ruby 3.2.5 has a broken interface.
       READS = RUBY_ENGINE == "ruby" && RUBY_VERSION != "3.2.5"
-      # Before Ruby 3.3.1 the buffer of io_write can lose its lock (bug 19640).
+      # Whether io_write is defined. Before Ruby 3.3.1 its buffer can lose its lock (bug 19640).
       WRITES = READS && (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3, 1]) >= 0
       # Ruby 4.1 passes an offset and a maximum to io_read and io_write, earlier versions a minimum
       # and an offset. Untested on 4.1.

@@ -108,7 +108,8 @@ module Gyre
     # has no hook. Tries repeatedly, with pauses, as an abandoned wait in a thread might still take
     # the lock. Does not notice a deadlock of two processes.
     module RecordLock
-      # Commands that wait => those that do not. 38 and 37 are Linux's F_OFD_SETLKW and F_OFD_SETLK.
+      # Commands that wait => commands that do the same without waiting. 38 and 37 are Linux's
+      # F_OFD_SETLKW and F_OFD_SETLK.
       AT_ONCE = { Fcntl::F_SETLKW => Fcntl::F_SETLK }.merge(RUBY_PLATFORM.include?("linux") ? { 38 => 37 } : {}).freeze
       PAUSE_S = 0.001
       PAUSE_S_LIMIT = 0.05

@@ -152,7 +152,7 @@ module Gyre
     # @param one [Selection::Receive, Selection::Send]
     def forget(one) = synchronize { waiting_like(one).delete(one) }
 
-    # Passes a message to the next receiver, as a stopped receiver could not use it.
+    # Passes on a message that a stopped receiver could not use.
     # @api private
     def give_back(message) = synchronize { hand_over(message) || @messages.unshift(message) }
 

@@ -19,8 +19,8 @@ module Gyre
 
     def size = @waiting.size
 
-    # Parks the caller until it is woken; false after the timeout. Parks only if the block returns
-    # true, which is called once a wake-up can reach the caller.
+    # Parks the caller until it is woken; false after the timeout. Calls the block once a wake-up
+    # can reach the caller, and parks only if the block returns true.
     def wait(timeout = nil, rank = 0)
       waiter = Waiter.new(@blocker)
       woken = false

@@ -5,7 +5,7 @@
 
 module Gyre
   class Task
-    # Not a StandardError: the block's code does not rescue it.
+    # Not a StandardError, so that `rescue => error` in the block does not catch it.
     class Expired < Exception # rubocop:disable Lint/InheritException
       attr_reader :deadline
 

@@ -32,7 +32,8 @@ module Gyre
 
       def elapsed = now - @begun_at
 
-      # Runs work of other threads, which takes real time.
+      # Runs a block that waits for work of other threads. Until it ends, virtual time does not
+      # jump.
       def outside
         @scheduler.outside(1)
         yield

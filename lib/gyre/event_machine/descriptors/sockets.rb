@@ -90,7 +90,8 @@ module Gyre
 
         private
 
-        # Pauses after an error such as too many open descriptors, not if a client has gone.
+        # Pauses the acceptor after an error such as too many open descriptors, but not if only the
+        # client has gone.
         def accept
           socket = @io.accept_nonblock(exception: false)
           return if socket == :wait_readable

@@ -4,7 +4,7 @@
 # (eventmachine.gemspec) add this folder to the load path.
 
 module Gyre
-  # If a gem has already opened the module EventMachine, the module keeps the gem's constants.
+  # If a gem has already opened the module EventMachine, it keeps the gem's constants.
   EventMachine = ::EventMachine if defined?(::EventMachine) && !const_defined?(:EventMachine, false)
 end
 
@@ -14,7 +14,7 @@ EventMachine = Gyre::EventMachine unless defined?(EventMachine)
 EM = EventMachine unless defined?(EM)
 BufferedTokenizer = EventMachine::BufferedTokenizer
 
-# Makes Rails keep its state for each fiber: waiting callbacks share a thread.
+# Makes Rails keep its state for each fiber, as waiting callbacks share a thread.
 class << EventMachine
   prepend(Module.new do
     def run(*)
@@ -27,7 +27,7 @@ class << EventMachine
   end)
 end
 
-# Programs may require single parts, which are all loaded here.
+# Marks the gem's parts as loaded, as programs may require them, and this file has defined them all.
 %w[buftok callback channel completion connection deferrable file_watch future io_streamer iterator messages pool process_watch processes protocols
    queue resolver spawnable streamer threaded_resource tick_loop timers version].each do |part|
   $LOADED_FEATURES << "#{__dir__}/em/#{part}.rb"

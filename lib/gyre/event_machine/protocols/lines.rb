@@ -12,7 +12,7 @@ module Gyre
       #   lines --set_text_mode(size)--> text --size bytes--> lines
       #   lines --set_text_mode--> text without an end --set_line_mode--> lines
       module LineText2
-        # Maximum bytes of a text with a size; not checked.
+        # Maximum bytes of a text whose size is given; Gyre does not check it.
         MaxBinaryLength = 32 * 1024 * 1024
 
         # Called by the reactor. A callback may change the mode and push data back.
@@ -74,7 +74,7 @@ module Gyre
 
         private
 
-        # Returns false if the rest has no whole line.
+        # Delivers a line; false if the rest has no whole line.
         def lt2_lines
           rest = @lt2_rest
           delimiter = @lt2_delimiter
@@ -111,7 +111,7 @@ module Gyre
           true
         end
 
-        # Drops bytes that arrived before TLS, as they must not be treated as protected.
+        # Drops the bytes not parsed yet. If they came before TLS, they must not count as protected.
         def lt2_drop = @lt2_at = @lt2_rest.bytesize
 
         def lt2_throw_back(data)
@@ -156,7 +156,7 @@ module Gyre
       class HeaderAndContentProtocol < Connection
         include LineText2
 
-        # The header line with the length.
+        # Matches the header line with the content's length.
         ContentLengthPattern = /\AContent-length:\s*(\d+)/i.freeze
 
         # @param headers [Array<String>]

@@ -49,7 +49,7 @@ module Gyre
       module SASLauth
         include SizedFields
 
-        # Maximum bytes of a field; not checked.
+        # Maximum bytes of a field; Gyre does not check it.
         MaxFieldSize = 128 * 1024
 
         # @return [Boolean]
@@ -71,7 +71,7 @@ module Gyre
       module SASLauthclient
         include SizedFields
 
-        # Maximum bytes of a field; not checked.
+        # Maximum bytes of a field; Gyre does not check it.
         MaxFieldSize = SASLauth::MaxFieldSize
 
         # @return [DefaultDeferrable] succeeds if the server accepts the credentials

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # SmtpClient: sends a message to a mail server (RFC 5321), with STARTTLS and AUTH PLAIN. The
-# dialogue runs in a tick that waits for each reply.
+# dialogue runs in one block of next_tick, which waits for each reply.
 require "gyre/event_machine/protocols/lines"
 
 module Gyre
@@ -62,7 +62,7 @@ module Gyre
           close_connection_after_writing
         end
 
-        # Drops replies that came before TLS, as an attacker may have sent them.
+        # Begins TLS. Drops replies that came before, as an attacker may have sent them.
         def encrypt
           expect(220, "STARTTLS")
           @lt2_rest = nil

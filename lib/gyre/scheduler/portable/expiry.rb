@@ -14,8 +14,8 @@ module Gyre
           @exception = exception
         end
 
-        # Called by the timer, and again if an exception for the thread has interrupted it. The
-        # block may end while the exception's constructor waits.
+        # Called by the timer, and again if an exception for the thread has interrupted the call.
+        # The block may end while the exception's constructor waits.
         def call
           return if @sent || @making
 
@@ -34,7 +34,7 @@ module Gyre
 
         private
 
-        # Returns the exception that the constructor raised, if it raised one.
+        # Makes the exception. If its constructor raises another exception, returns that one.
         def make_error
           @making = true
           FiberRaise.exception(*@exception)

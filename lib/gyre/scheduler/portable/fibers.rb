@@ -66,7 +66,7 @@ module Gyre
         end
 
         # Suspends the calling fiber until its waiter is woken. Returns the wake-up's value, or
-        # raises its error.
+        # raises the waiter's error.
         def park(waiter)
           begin
             waiter.base.waiter = waiter.strand.waiter = waiter
@@ -172,9 +172,9 @@ module Gyre
           @transfer.bind_call(@drives.last.fiber) while driven? && forked?
         end
 
-        # Drives the loop until the block returns true. Calls the block at least once a turn. Takes
-        # another driver's place and also checks that driver's condition. `parked`: true if a parked
-        # fiber drives.
+        # Drives the loop until the block returns true. Calls the block at least once a turn. If
+        # there is a driver, takes its place and also checks its condition. `parked`: true if a
+        # parked fiber drives.
         def drive(parked: false, &done)
           check_thread
           drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done)
@@ -315,14 +315,16 @@ module Gyre
           end
         end
 
-        # True if nothing in this loop can wake a fiber.
+        # True if fibers wait and nothing in this loop can wake them. With a watchdog
+        # (`suspicious`), true whenever fibers wait.
         def may_be_stuck? = !@parked.empty? && (@suspicious || idle?)
 
         def idle? = @loop.idle?(own_timers)
 
         def own_timers = @sweep ? 1 : 0
 
-        # Enters a fiber. Returns when this fiber runs again and has answered {#ask}.
+        # Enters a fiber. Returns when the calling fiber runs again; first answers a pending
+        # question of {#ask}.
         def enter(fiber)
           @transfer.bind_call(fiber)
           answer while @question

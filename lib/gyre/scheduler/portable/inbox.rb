@@ -66,8 +66,8 @@ module Gyre
           true
         end
 
-        # Passes a wake-up to another waiter; false if there is none. Wakes all waiters of a queue,
-        # as both pushes and pops wait there.
+        # Passes a wake-up to another waiter; false if there is none. If the blocker is a queue,
+        # wakes all its waiters, as both pushes and pops wait there.
         def hand_on(blocker)
           return false if nil.equal?(blocker) || :sleep.equal?(blocker)
 

@@ -70,7 +70,8 @@ module Gyre
         attr_accessor :target
         # True after an unblock, which an exception would lose.
         attr_accessor :binding
-        # True if the waiter's fiber has just started another fiber, so that it continues first.
+        # True if the waiter's fiber has just started another fiber; it then continues before
+        # others.
         attr_accessor :first
         # For print_hierarchy: the awaited object, with its watch and timer.
         attr_reader :blocker
