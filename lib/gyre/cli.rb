@@ -104,7 +104,7 @@ module Gyre
         INTERRUPTED
       end
 
-      # Reports an unknown subcommand. `foreign`: other programs' subcommands, with Gyre's names.
+      # Reports an unknown subcommand. `foreign`: other programs' names => Gyre's.
       def unknown(program, name, known, err, foreign = {})
         require "gyre/settings"
         hint = foreign.key?(name) ? "did you mean #{foreign[name]}?" : Settings.nearest(name, known) || "known: #{known.join(", ")}."

@@ -208,8 +208,9 @@ static VALUE start_rules(VALUE self) {
   return Qnil;
 }
 
-/* Writes an upstream's reply as the response, with its records unchanged, to `to`, a place of the
- * queue. Returns the response's length; 0: the reply is unusable. */
+/* Makes an upstream's reply the response, in `to`, memory of the send queue. Copies the records
+ * unchanged, except OPT; if they are too long, sets TC and copies none. Returns the response's
+ * length; 0: the reply is unusable. */
 static size_t adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
   const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   struct gyre_dns_edns edns = transaction->manner.edns;
@@ -434,8 +435,8 @@ static void on_reply(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
     await_more(&forwarder->packets, count);
 }
 
-/* Opens in this thread's scheduler. `sockaddr`: the name server's address; `random`: DRAWN_BYTES
- * for each question. Raises SystemCallError. */
+/* Opens a UDP socket to the name server at `sockaddr`, in this thread's scheduler. `random`: a
+ * String, of which each draw of a place uses DRAWN_BYTES. Raises SystemCallError. */
 static VALUE forwarder_new(VALUE class, VALUE sockaddr, VALUE random) {
   struct gyre_loop *loop = &gyre_scheduler_current()->loop;
   struct forwarder *forwarder;

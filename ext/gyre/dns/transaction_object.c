@@ -129,7 +129,8 @@ static VALUE transaction_sockaddr(VALUE self) {
 /* @return [Integer] EDNS flags of the response: DO or 0 */
 static VALUE transaction_edns_flags(VALUE self) { return INT2FIX(gyre_dns_transaction_get(self)->manner.edns.flags); }
 
-/* @return [Boolean] whether the question came by UDP, was never deferred, and has no records yet */
+/* @return [Boolean] whether the question came by UDP and was never deferred, and its response is
+ *   plain and empty */
 static VALUE transaction_is_deferrable(VALUE self) {
   const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
   bool empty = transaction->plain && transaction->count == 0;

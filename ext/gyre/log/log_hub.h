@@ -96,7 +96,7 @@ struct gyre_log_sink {
   size_t bound;   /* SIZE_MAX: none */
   size_t pending; /* bytes taken for the output, which has not written them yet */
   bool drops;     /* drops messages while full; its records count as stored at once */
-  bool hit;       /* a decoder's message has come while the sink was full */
+  bool hit;       /* the full sink has taken a message since the last `hit?` */
   struct gyre_log_buffer command;
   struct gyre_log_buffer bytes;
   uint64_t lines, dropped;

@@ -56,7 +56,7 @@ struct gyre_backend_operations {
   const char *name;
   unsigned capabilities;
 
-  /* Returns 0, or -errno if the machine lacks a needed feature. */
+  /* Returns 0 or -errno, for instance if the machine lacks a needed feature. */
   int (*open)(void **state);
   void (*close)(void *state);
 

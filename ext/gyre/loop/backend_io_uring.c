@@ -3,8 +3,8 @@
  *
  * A poll keeps its file open, so the peer would not notice a close(2). Therefore a poll is
  * one-shot, unless the caller ends it before the close (GYRE_STANDING). The kernel adds POLLRDHUP
- * to each poll (IO_POLL_UNMASK). Once the peer has half-closed, this would end a one-shot poll for
- * writing at once, so such polls are multishot (GYRE_READ_ENDED). */
+ * to each poll (IO_POLL_UNMASK). After a peer's half-close, POLLRDHUP would end a one-shot poll for
+ * writing at once. Therefore polls with GYRE_READ_ENDED are multishot. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_IO_URING

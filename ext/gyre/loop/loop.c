@@ -123,8 +123,8 @@ static void next_generation(struct gyre_descriptor *descriptor) {
   if (++descriptor->generation == 0) descriptor->generation = 1;
 }
 
-/* Registers `interest` and the watches' interests. Keeps earlier watches' events, so that later
- * watches need no system call; not with GYRE_LEVEL, which would report these endlessly. */
+/* Registers `interest` and the watches' interests. Keeps earlier watches' interests, so that later
+ * watches need no system call. Drops them with GYRE_LEVEL: they would be reported endlessly. */
 static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
   if (!loop->backend_state) return -EBADF;
   interest |= wanted(descriptor);

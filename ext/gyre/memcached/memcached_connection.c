@@ -451,7 +451,7 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
     return;
   }
   for (int i = 0;; i++) {
-    if (i == RECEPTIONS) { /* a loop must be asked to call again; threads do so by themselves */
+    if (i == RECEPTIONS) { /* asks a loop to call again; a reading thread does it anyway */
       if (connection->on_loop.linked)
         gyre_loop_report_again(&connection->scheduler->loop, &connection->on_loop.watch, GYRE_READABLE);
       break;

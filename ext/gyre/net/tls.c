@@ -346,7 +346,7 @@ static size_t record_bytes(struct tls *tls) {
 static ssize_t encrypt(struct tls *tls, const void *bytes, size_t length) {
   size_t count = 0;
   tls->writes = true;
-  int result = SSL_write_ex(tls->ssl, bytes, length, &count); /* may read a partial record's rest */
+  int result = SSL_write_ex(tls->ssl, bytes, length, &count); /* may receive a record's rest */
   tls->writes = false;
   if (result != 1) {
     int error = outcome(tls, result, &tls->transport->write);

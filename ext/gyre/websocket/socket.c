@@ -329,7 +329,7 @@ static void agree(struct gyre_websocket *websocket, VALUE compression) {
 }
 
 /* Takes over a request's connection after its response: 101, or 200 in a stream and for events. The
- * session begins after the request. */
+ * session begins once the request's exchange has ended. */
 static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VALUE wants, VALUE limits, VALUE protocol,
                                  VALUE compression, VALUE events) {
   struct gyre_http_exchange *handshake = gyre_http_exchange_open(exchange);

@@ -41,7 +41,8 @@ module Gyre
         end
 
         # Makes a CONNECT for a WebSocket (RFC 8441) look like an upgrade of HTTP/1.1, so that
-        # routes, Gyre::WebSocket and hijacking gems handle both. The key has no meaning in HTTP/2.
+        # routes, Gyre::WebSocket and hijacking gems handle both. HTTP/2 has no Sec-WebSocket-Key: a
+        # constant takes its place.
         def upgrade(env, exchange)
           env.update("REQUEST_METHOD" => "GET", "HTTP_CONNECTION" => "Upgrade", "HTTP_UPGRADE" => "websocket",
                      "HTTP_SEC_WEBSOCKET_KEY" => WEBSOCKET_KEY, "rack.hijack" => exchange)

@@ -4,7 +4,7 @@
 # Service and Response call. Touches no socket. Has no instance variables: it is a C structure.
 #
 # HTTP/1 has one exchange at a time for each connection; HTTP/2 has an exchange for each stream.
-# Only SERVING has a fiber. IDLE and FIRST BYTE hold no buffer:
+# Of the states below only SERVING has a fiber. IDLE and FIRST BYTE hold no buffer:
 #
 #   accepted ─► (PROXY header) ─► (HANDSHAKE, with TLS) ─► FIRST BYTE ─► HEAD ─► (BODY up to
 #               limits.body_ahead_bytes_limit, then a place) ─► SERVING ─► IDLE ─► HEAD …

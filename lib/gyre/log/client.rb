@@ -118,7 +118,7 @@ module Gyre
         @sender.error unless @sender.state == :connected
       end
 
-      # Of the unacknowledged bytes (queue_bytes:), spool_bytes: are on disk.
+      # `queue_bytes` counts unacknowledged bytes; `spool_bytes` counts those of them on disk.
       # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged:, spooled:,
       #   dropped:, reconnects:, queue_bytes:, spool_bytes:
       def stats = @sender.stats

@@ -81,7 +81,7 @@ module Gyre
 
       private
 
-      # Must not be interrupted between flag and byte, or no later call would write.
+      # An interruption between flag and byte would leave the flag set: `wake` would write no more.
       def signal
         @woken = true
         @wakeup_writer.write_nonblock(".")

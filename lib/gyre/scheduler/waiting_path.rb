@@ -69,7 +69,7 @@ module Gyre
     end
 
     # IO#pwrite in a scheduler's fiber: writes in a blocking fiber. Otherwise Ruby 3.3 and 3.4 look
-    # for the hook io_pwrite without the GVL and make an object there. A garbage collection by
+    # for the hook io_pwrite and make an object for it without the GVL. A garbage collection by
     # another thread at that moment crashes the process.
     module PositionedWrite
       def pwrite(*) = Fiber.current.blocking? ? super : Fiber.blocking { super }
@@ -132,8 +132,9 @@ module Gyre
     IO.prepend(RecordLock)
 
     # IO.copy_stream in a fiber of a Gyre::Scheduler. From Ruby 3.4 on it copies between IOs in C,
-    # as blocking work that cannot be stopped. Wraps the IO that may wait in an object with one
-    # method, so that Ruby calls this method as a program would. Copies regular files in a thread.
+    # as blocking work that cannot be stopped. Therefore Ruby gets an object with only `write` or
+    # `readpartial` in place of the IO that may wait, and calls this method, which waits in the
+    # scheduler. Copies regular files in a thread.
     module CopyStream
       Sink = Struct.new(:io) { def write(bytes) = io.write(bytes) }
 

@@ -19,8 +19,8 @@ module Gyre
         @settled = false
       end
 
-      # Called when the task is over. Gyre.run asks for the root's failure. A transient task's
-      # failure is reported at once if no caller waits.
+      # Called when the task is over. If no caller waits, reports a transient task's failure at once,
+      # and keeps others for later. Does nothing for the root, whose failure Gyre.run asks for.
       def expect(waiters, task)
         @waiters = waiters
         return if waiters.positive? || @parent.nil?

@@ -86,7 +86,7 @@ module Gyre
         end
       end
 
-      # Logs a message once in a process and its forks.
+      # Logs a message once in a process. Later forks do not repeat it.
       def report(message)
         @log.error(message) unless REPORTED[message]
         REPORTED[message] = true

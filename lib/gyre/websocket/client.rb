@@ -40,7 +40,7 @@ module Gyre
       end
 
       # Connects like {connect}. Connects again if the connection was lost, or if the server closed
-      # it for a restart or error (1001, 1011 to 1014). Pauses double with each failure, up to a
+      # it for a restart or error (1001, 1011 to 1014). The pause doubles with each failure, up to a
       # minute. Calls the block with each new socket, so that the block can subscribe again.
       # Messages that the server sends in between are lost.
       #

@@ -1,5 +1,5 @@
-/* Parses a request's head (h1/parser.h): request line, framing, and the trailer section's rules.
- * h1/fields.c reads field lines; head.c parses authorities.
+/* Parses a request's head (h1/parser.h): the request line, and the fields that decide about framing.
+ * Also parses trailers. h1/fields.c reads field lines; head.c parses authorities.
  *
  *   START ─► METHOD ─► TARGET ─► (QUERY ─►) VERSION ─► FIELD … (h1/fields.c)
  *     └─ CRLF, once ─┘ */

@@ -51,7 +51,7 @@ struct gyre_http2_stream {
   struct gyre_http_slice scheme, protocol;
   struct gyre_http2_block block, trailers;
   uint16_t heads_whole, heads_taken; /* client: number of fields in whole heads; of fields taken */
-  uint32_t error;                    /* the code that closed the stream */
+  uint32_t error;                    /* error code that closed the stream */
 
   struct {
     struct gyre_bytes *bytes; /* body bytes that the app has not taken */

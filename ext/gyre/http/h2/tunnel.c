@@ -247,8 +247,8 @@ static void count(struct hijacked *hijacked, size_t bytes) {
   gyre_http_budget_hold(&hijacked->connection->acceptor->capacity.input, &hijacked->counted, bytes);
 }
 
-/* Sends received bytes to the app; true if all were sent. Drops bytes if the app has stopped
- * reading: the app may still write. */
+/* Sends received bytes to the app; true if all were sent. If the app has stopped reading, drops
+ * them instead of ending the stream, as the app may still write. */
 static bool give_to_app(struct hijacked *hijacked) {
   struct gyre_transport *transport = &hijacked->connection->transport;
   while (transport->input) {

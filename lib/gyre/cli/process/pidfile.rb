@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The file that holds a server's pid, from the time when the server listens until it ends. A
-# successor after USR2 keeps the file. Replaces the file of a dead process.
+# The file that holds a server's pid, from the time when the server listens until it ends. USR2
+# changes nothing: the new program has the same pid. Replaces the file of a dead process.
 
 require "etc"
 require "gyre/cli/process/replacing"

@@ -44,7 +44,8 @@ module Gyre
         note_progress if @backlog.acknowledged > before
       end
 
-      # Writes as much as the socket takes. True if the caller must read replies and call again.
+      # Writes batches until the socket is full, or BATCHES_A_TURN. True in the second case: the
+      # caller must read replies and call again.
       def send_batches
         BATCHES_A_TURN.times do
           @writing ||= next_writing or return false

@@ -11,7 +11,7 @@ module Gyre
       # A Thread::Queue holds the messages. It has no Mutex, so it works in trap handlers, and
       # pushes never wait.
       class Inbox
-        # Stands for the fiber's end, in place of an exception.
+        # Given to {#interrupt} in place of an exception: the fiber has to end.
         KILL = Object.new.freeze
 
         def initialize(fibers, loop)
@@ -103,8 +103,8 @@ module Gyre
           hand_on(blocker)
         end
 
-        # True if an unblock for the blocker ends a sleep. Such blockers, besides :sleep, are the
-        # mutex of ConditionVariable#wait, and for IO#close the IO (Ruby 4.0) or the closing fiber's
+        # True if an unblock for a blocker other than :sleep also ends a sleep. The blocker is then
+        # the mutex of ConditionVariable#wait; in IO#close it is the IO (Ruby 4.0) or the scheduler's
         # thread (Ruby 3.4). Calls no method of `blocker`, which may be a hidden object.
         def signal?(strand, blocker)
           return @fibers.thread.equal?(blocker) unless strand.source.equal?(blocker)
