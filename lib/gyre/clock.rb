@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The time of deadlines, timeouts and periods.
+# The clock for deadlines, timeouts and periods.
 
 module Gyre
   # Monotonic seconds.

@@ -112,7 +112,8 @@ module Gyre
     #   @return [self]
 
     # @!method stop
-    #   Ends {#each} after its batch of events, or the next {#each}. Any thread or trap handler may call it.
+    #   Ends the present {#each} after its batch of events; if there is none, ends the next {#each}.
+    #   Any thread or trap handler may call it.
     #   @return [self]
 
     # @!method close

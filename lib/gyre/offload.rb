@@ -30,8 +30,8 @@ module Gyre
       # Called in a forked child, which lacks the threads.
       def process_fork = self.pool = nil
 
-      # Called in a daemon, which lacks the threads. Work that has not begun gets new threads. Waits
-      # for work that has begun raise an error, as its progress is unknown.
+      # Called in a daemon, which lacks the threads. Work that has not begun gets new threads. A
+      # wait for work that has begun raises an error, as its progress is unknown.
       def process_move = pool&.process_move
 
       private

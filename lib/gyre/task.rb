@@ -32,7 +32,7 @@ module Gyre
   #     │ ▲                            (the end of a defer_stop raises what came meanwhile, and is true then)
   #     ▼ │
   #   :deferred ──stop──► a Stop       inside of a defer_stop; no task below is stopped either
-  # @outcome: RUNNING, then the block's value, a Failure or STOPPED. @block: nil once it is over.
+  # @outcome: RUNNING, then the block's value, a Failure or STOPPED. @block: nil if finished.
   class Task
     include Inspection::Awaited
 

@@ -126,8 +126,8 @@ module Gyre
         { ca: @arguments[:ca], verify: verified? ? true : false, ciphers: ciphers, alpn: @arguments[:alpn] || [] }
       end
 
-      # A server uses TLS 1.3 only if ssl_version includes it. With 1.2 a refused client gets the
-      # error in the handshake, before the server's callback, as old programs expect.
+      # A server uses TLS 1.3 only if ssl_version includes it. With TLS 1.2 a client that is refused
+      # gets the error in the handshake, before the server's callback, as old programs expect.
       def particulars(server)
         newest = @versions ? @versions.max : (VERSIONS["tlsv1_2"] if server)
         { oldest: @versions&.min, newest: newest, groups: @arguments[:ecdh_curve],

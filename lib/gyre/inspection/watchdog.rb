@@ -217,7 +217,7 @@ module Gyre
 
       private
 
-      # The main thread's number is the process's. Ruby 3.1 returns the parent's after a fork.
+      # The main thread's number is the process's. Ruby 3.1 would return the parent's after a fork.
       def thread_number(thread)
         return Process.pid if thread == Thread.main
 

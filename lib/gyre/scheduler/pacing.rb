@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # Calls Scheduler#pace before socket calls for which Ruby calls a hook only if they must wait. Under
-# a flood, an accepting or receiving fiber would never let others run. Reads and writes are paced by
-# their hooks.
+# a flood, an accepting or receiving fiber would never let others run. Hooks pace reads and writes.
 
 require "socket"
 

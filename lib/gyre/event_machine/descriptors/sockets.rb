@@ -18,7 +18,7 @@ module Gyre
           fail_with(error)
         end
 
-        # Becomes the descriptor of a connection that has ended.
+        # Becomes the descriptor of a Connection whose former descriptor has ended.
         def reopen(connection)
           @connection = connection
           @reactor.conns[@signature] = connection
