@@ -170,8 +170,8 @@ module Gyre
       @forker = forker if @drives
     end
 
-    # Enters Gyre.run's caller at the end of the forking task. In a forked child the forking fiber is
-    # Ruby's root fiber: if it ended, the program would end.
+    # Enters Gyre.run's caller at the end of the forking task. In a forked child the forking fiber
+    # is Ruby's root fiber: if it ended, the program would end.
     # @param task [Task] whose block is over
     def forker_ended(task)
       @fiber.transfer if task.equal?(@forker)

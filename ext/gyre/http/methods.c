@@ -50,8 +50,8 @@ static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const c
 NORETURN(static void refuse_second_reader(void));
 static void refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
 
-/* Raises if this fiber has lost its place as the reader during the wait: another fiber may have taken
- * bytes of the body. */
+/* Raises if this fiber has lost its place as the reader during the wait: another fiber may have
+ * taken bytes of the body. */
 bool gyre_http_wait_for_input(VALUE self, const char **reason) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;

@@ -19,9 +19,9 @@ module Gyre
       UNWIND_ROUNDS = 3
       UNWIND_TIMEOUT_S = 1
       # Whether the hook io_read is defined. If it is not, Ruby calls io_wait when a read would
-      # block. Then a read from a blocking descriptor (an inherited stdin) stops the loop, and before
-      # Ruby 4.0 a close by another fiber raises in the read or crashes. Ruby 3.2.5 has a broken
-      # interface.
+      # block. Then a read from a blocking descriptor (an inherited stdin) stops the loop, and
+      # before Ruby 4.0 a close by another fiber raises in the read or crashes. Ruby 3.2.5 has a
+      # broken interface.
       READS = RUBY_ENGINE == "ruby" && RUBY_VERSION != "3.2.5"
       # Whether io_write is defined. Before Ruby 3.3.1 its buffer can lose its lock (bug 19640).
       WRITES = READS && (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3, 1]) >= 0

@@ -19,8 +19,8 @@ module Gyre
         @settled = false
       end
 
-      # Called when the task is over. If no caller waits, reports a transient task's failure at once,
-      # and keeps others for later. Does nothing for the root, whose failure Gyre.run asks for.
+      # Called when the task is over. If no caller waits, reports a transient task's failure at
+      # once, and keeps others for later. Does nothing for the root: Gyre.run asks for its failure.
       def expect(waiters, task)
         @waiters = waiters
         return if waiters.positive? || @parent.nil?

@@ -1,4 +1,4 @@
-/* Parses a request's head (h1/parser.h): the request line, and the fields that decide about framing.
+/* Parses a request's head (h1/parser.h): the request line, and the fields that decide the framing.
  * Also parses trailers. h1/fields.c reads field lines; head.c parses authorities.
  *
  *   START ─► METHOD ─► TARGET ─► (QUERY ─►) VERSION ─► FIELD … (h1/fields.c)

@@ -32,7 +32,7 @@ struct gyre_http2_client {
   int error;                          /* -errno */
   uint32_t calls;                     /* number of calls that have a stream */
   bool used;                          /* has carried a request */
-  bool linked;                        /* watched by the loop, and in scheduler->clients, which GC marks */
+  bool linked;                        /* the loop watches it; GC marks it by the entry */
   bool hung_up;                       /* the loop has reported the server's end */
   struct gyre_client entry;           /* in scheduler->clients */
   struct gyre_watch watch, room;

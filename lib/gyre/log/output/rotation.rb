@@ -79,8 +79,8 @@ module Gyre
 
       def numbered = parts.grep(NUMBERED).group_by { |path| path[NUMBERED, 1].to_i }
 
-      # Renumbers the parts (2 becomes 3, then 1 becomes 2), so that number 1 is free. Stops at a gap,
-      # which a crash may leave.
+      # Renumbers the parts (2 becomes 3, then 1 becomes 2), so that number 1 is free. Stops at a
+      # gap, which a crash may leave.
       def free_number
         present = numbered
         last = (1..).find { |number| !present.key?(number) } - 1

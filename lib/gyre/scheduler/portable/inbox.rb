@@ -104,8 +104,8 @@ module Gyre
         end
 
         # True if an unblock for a blocker other than :sleep also ends a sleep. The blocker is then
-        # the mutex of ConditionVariable#wait; in IO#close it is the IO (Ruby 4.0) or the scheduler's
-        # thread (Ruby 3.4). Calls no method of `blocker`, which may be a hidden object.
+        # the mutex of ConditionVariable#wait; in IO#close it is the IO (Ruby 4.0) or the
+        # scheduler's thread (Ruby 3.4). Calls no method of `blocker`, which may be a hidden object.
         def signal?(strand, blocker)
           return @fibers.thread.equal?(blocker) unless strand.source.equal?(blocker)
 
