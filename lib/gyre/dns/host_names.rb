@@ -10,8 +10,8 @@ require "gyre/scheduler/host_names"
 
 module Gyre
   module DNS
-    # Names that Gyre resolves: :exact (those for which the system gives the same), :always (all valid
-    # names), :never (none).
+    # Names that Gyre resolves: :exact (those for which the system gives the same), :always (all
+    # valid names), :never (none).
     HOST_NAMES = %i[exact always never].freeze
 
     class << self

@@ -72,7 +72,7 @@ module Gyre
         @queued.delete(connection)
       end
 
-      # While a peer waits for a sink, pauses each further peer that has a full sink before it reads.
+      # While a peer waits for a sink, pauses each further peer with a full sink before it reads.
       # `service` is nil for syslog and JSON, whose messages state it: these peers read once more.
       def about_to_read(peer, service)
         wait(peer, @routing.sinks_of(service).select(&:blocked?)) if service && !@queued.empty?
