@@ -83,7 +83,7 @@ module Gyre
       # @param source [String]
       def template(source) = define_markup("render", source)
 
-      # Defines {#document} by an ERB template with <%= live %> for the view.
+      # Defines {#document} by an ERB template, in which <%= live %> inserts the view.
       # @param source [String]
       def layout(source) = define_markup("document(live)", source)
 

@@ -148,7 +148,7 @@ bool gyre_dns_data_valid(uint16_t type, uint16_t class, const uint8_t *data, siz
   struct gyre_dns_record record = {.type = type, .class = class, .data_length = length};
   uint8_t expanded[FORMED_BYTES + GYRE_DNS_EXPANDED_BYTES];
   if (!data_form(type, class)) return length <= GYRE_DNS_MESSAGE_BYTES;
-  /* A compressed name differs from its expansion. */
+  /* Refuses compressed names, which differ from their expansion. */
   return length <= FORMED_BYTES && gyre_dns_data_expand(data, &record, expanded) == (ssize_t)length &&
          memcmp(data, expanded, length) == 0;
 }

@@ -106,7 +106,7 @@ static VALUE call_job(VALUE job) {
 }
 
 /* Runs the block in a new fiber up to its first wait (Fiber::Scheduler#fiber, for Fiber.schedule).
- * Raises ThreadError in another thread. */
+ * Raises ThreadError if another thread calls it. */
 static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE options = Qnil, block = rb_block_proc();
@@ -118,8 +118,8 @@ static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
   return gyre_spawn_once(scheduler, call_job, block, options);
 }
 
-/* Runs callable.call(*arguments) in a pooled fiber up to its first wait. Raises ThreadError in
- * another thread. */
+/* Runs callable.call(*arguments) in a pooled fiber up to its first wait. Raises ThreadError if
+ * another thread calls it. */
 static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE job = argc > 0 && !NIL_P(argv[0]) ? argv[0] : rb_block_proc();
@@ -230,8 +230,8 @@ static VALUE unwind_body(VALUE self) {
 
 static VALUE close_ensure(VALUE self) { return rb_ensure(unwind_body, self, close_loop, self); }
 
-/* Runs the remaining fibers, then closes the loop (Fiber::Scheduler#close). Raises ThreadError in
- * another thread. */
+/* Runs the remaining fibers, then closes the loop (Fiber::Scheduler#close). Raises ThreadError if
+ * another thread calls it. */
 static VALUE scheduler_close(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qnil;

@@ -49,8 +49,8 @@ struct gyre_worker {
   uintptr_t unused_below; /* its idle stack is unused below this address */
 };
 
-/* A request to run turns until a condition holds. The newest one drives, and checks the conditions
- * of the overtaken ones. */
+/* A request to run the loop until a condition holds. The newest one drives, and checks the
+ * conditions of the overtaken ones. */
 struct gyre_driving {
   struct gyre_driving *before;
   struct gyre_parked parked; /* its state is RUNNING while this is the newest driver */
@@ -60,7 +60,7 @@ struct gyre_driving {
   bool overdue; /* the budget was spent at the start: asks the kernel first */
 };
 
-/* A block that a waiting fiber runs when it is entered, before it waits again. */
+/* A block to run in a waiting fiber: the fiber is entered, runs the block, and waits on. */
 struct gyre_question {
   VALUE asker, block, answer, error;
 };
@@ -346,7 +346,7 @@ void gyre_wait_again(struct gyre_wait *wait);
 void gyre_wait_end(struct gyre_wait *wait);
 /* Parks the fiber of a struct gyre_wait, for rb_ensure. */
 VALUE gyre_wait_body(VALUE wait);
-/* Passes an unused wake-up to another waiter; false if there is none. */
+/* Passes a wake-up that the wait has not used to another waiter; false if there is no other. */
 bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait);
 
 /* Parks until `fd` is ready. Returns ready events, 0 after the timeout, or -errno. A negative

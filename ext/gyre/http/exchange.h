@@ -128,7 +128,7 @@ struct gyre_http_exchange *gyre_http_exchange_new(struct gyre_http_connection *c
 void gyre_http_exchange_free(struct gyre_http_exchange *exchange);
 /* Counts the response once, sent or not. */
 void gyre_http_exchange_measure(struct gyre_http_exchange *exchange);
-/* Called for each version: makes later exchanges large enough for its struct. */
+/* Called for each HTTP version: makes later exchanges large enough for the version's struct. */
 void gyre_http_exchange_reserve(const struct gyre_http_exchange_operations *operations);
 /* Gives back the request's place and ends the request's time limit. */
 void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange);

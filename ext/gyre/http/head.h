@@ -86,7 +86,7 @@ struct gyre_http_head {
   /* results */
   struct gyre_http_slice method;
   struct gyre_http_slice target;    /* as sent */
-  struct gyre_http_slice path;      /* never empty: "/" for http://host; the target for host:port and * */
+  struct gyre_http_slice path;      /* "/" for http://host; host:port and * as they are */
   struct gyre_http_slice query;     /* without "?"; may be empty even if has_query is set */
   struct gyre_http_slice authority; /* from the target or Host; length 0: none (HTTP/1.0 only) */
   struct gyre_http_slice host;      /* authority without port; IPv6 keeps its brackets */

@@ -172,7 +172,7 @@ static void unsettle(struct gyre_keyed *keyed) {
   leave_scheduler(keyed);
 }
 
-/* Takes the first event. Returns its key, or Qundef if its helper drops the event. */
+/* Takes the first event. Returns its key, or Qundef if the watch's helper drops the event. */
 static VALUE take(struct gyre_keyed *keyed) {
   struct gyre_keyed_event event = keyed->events[keyed->first];
   keyed->first = (keyed->first + 1) & (keyed->capacity - 1);

@@ -217,7 +217,7 @@ static struct gyre_log_channel *channel_of(struct gyre_log_hub *hub, struct gyre
   return hub->latest = *place;
 }
 
-/* A sink takes these bytes beyond twice its bound: many connections may send before they pause. */
+/* Bytes of a sink beyond twice its bound: many connections may send before they pause. */
 #define SLACK ((size_t)16 << 20)
 
 static bool is_overfull(const struct gyre_log_sink *sink) {

@@ -94,7 +94,7 @@ struct gyre_log_sink {
   /* Beyond the bound, the sink is full: senders pause; messages whose senders cannot pause are
    * dropped. Beyond twice the bound plus 16 MB, it refuses records and drops other messages. */
   size_t bound;   /* SIZE_MAX: none */
-  size_t pending; /* bytes taken for the output, which has not written them yet */
+  size_t pending; /* bytes given to the output and not yet written */
   bool drops;     /* drops messages while full; its records count as stored at once */
   bool hit;       /* the full sink has taken a message since the last `hit?` */
   struct gyre_log_buffer command;

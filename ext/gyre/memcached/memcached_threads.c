@@ -2,7 +2,7 @@
  * its reply, the next thread reads. Commands are written at once.
  *
  * For a fiber of another library's scheduler, a thread of Gyre::Offload waits: that scheduler may
- * drop the fiber, so no list may have an entry on its stack. */
+ * drop the fiber, so the lists must not have entries on the fiber's stack. */
 #include "loop/forks.h"
 #include "memcached/memcached.h"
 #include "net/socket_wait.h"

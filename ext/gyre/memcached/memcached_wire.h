@@ -52,7 +52,7 @@ ssize_t gyre_memcached_parse(struct gyre_memcached_reply *reply, const char *byt
 enum gyre_memcached_key { GYRE_MEMCACHED_PLAIN, GYRE_MEMCACHED_BASE64, GYRE_MEMCACHED_REFUSED };
 
 /* Returns a key's form: unchanged, or base64 (flag b) if it has control characters, spaces or bytes
- * above 126. Refuses a key that is empty, or too long in its form. */
+ * above 126. Refuses an empty key, and one whose form is too long. */
 enum gyre_memcached_key gyre_memcached_key_form(const char *key, size_t length);
 
 /* Writes a command to `to`, which has room for the key in its form and for

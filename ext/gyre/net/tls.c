@@ -125,7 +125,7 @@ static int bio_read(BIO *bio, char *bytes, size_t length, size_t *count) {
   if (tls->received) {
     *count = take(&tls->received, bytes, length);
   } else if (tls->writes) {
-    *count = receive(tls, bytes, length); /* the kernel reports later records to the reader */
+    *count = receive(tls, bytes, length); /* later records stay in the kernel, for the reader */
   } else if (tls->lent_length || receive_ciphertext(tls)) {
     *count = length < tls->lent_length ? length : tls->lent_length;
     memcpy(bytes, tls->lent, *count);
@@ -317,7 +317,7 @@ static bool tls_pending(const struct gyre_transport *transport, bool whole) {
   return SSL_has_pending(tls->ssl) && (!tls->drained || !whole);
 }
 
-/* False after the peer's close_notify, which a receive has yet to report. */
+/* False after the peer's close_notify, so that the caller receives again and learns of it. */
 static bool tls_emptied(const struct gyre_transport *transport) {
   const struct tls *tls = transport->state;
   return tls->emptied && !tls_pending(transport, false) && !(SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN);

@@ -135,7 +135,7 @@ ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int6
 /* Sends the queue, then the end if it was requested. Returns 0 if all is sent, -EAGAIN (sets
  * write.wants) or -errno. */
 int gyre_transport_flush(struct gyre_transport *transport);
-/* Requests the end of the stream after the queue. Returns as gyre_transport_flush. */
+/* Sends the queue, then ends the stream. Returns as gyre_transport_flush. */
 int gyre_transport_end(struct gyre_transport *transport);
 
 /* Returns memory for `room` more bytes; NULL if there is none or GYRE_BYTES_LIMIT is exceeded. */

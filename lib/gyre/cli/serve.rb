@@ -253,7 +253,7 @@ module Gyre
         nil
       end
 
-      # Raises StartError for a faulty certificate while the former workers still serve.
+      # Raises StartError for a faulty certificate, before workers start or restart.
       def check_certificates(settings, endpoints)
         return unless settings[:tls] || endpoints.any?(&:tls)
 

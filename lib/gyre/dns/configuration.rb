@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Reads the system's resolver settings from resolv.conf(5), nsswitch.conf(5) and hosts(5). Used by
-# Gyre::DNS::Resolver, and by SystemNames to tell whether getaddrinfo(3) would find the same.
+# Gyre::DNS::Resolver, and by SystemNames to tell whether getaddrinfo(3) would agree.
 
 require "resolv"
 require "socket"

@@ -28,7 +28,7 @@ module Gyre
 
     # A record: name (String), type, klass and ttl (Integers), data (bytes with uncompressed names).
     class Record
-      # Writes texts as bytes, and names uncompressed, because the data may move to another message.
+      # Writes texts as bytes. Does not compress names: the data may move to another message.
       # @api private
       class Encoder < Resolv::DNS::Message::MessageEncoder
         def put_string(text)

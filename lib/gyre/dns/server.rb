@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Serves zones and rules over UDP, TCP and TLS: binds, runs, reloads, counts. The extension receives
-# and sends packets and answers from zones. Rules answer all other questions. Handles no signals and
-# reads no configuration.
+# and sends packets, and answers questions about zones. Rules answer all other questions. Handles no
+# signals and reads no configuration.
 require "gyre/net"
 require "gyre/net/tls"
 require "gyre/offload"

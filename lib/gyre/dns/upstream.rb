@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Asks name servers, in turn or all at once: by UDP from a new port, by TCP after truncation, by TLS
-# or HTTPS. Used by Gyre::DNS::Resolver, and to forward queries. The caller's fiber or thread waits,
-# except in {#defer}, where a Forwarder of the loop asks.
+# or HTTPS. Used by Gyre::DNS::Resolver, and to forward queries. The caller's fiber or thread waits;
+# only {#defer} returns at once, as a Forwarder of the loop asks.
 
 require "gyre/clock"
 require "gyre/dns/query"

@@ -282,8 +282,9 @@ module Gyre
         upgrade.call(@exchange)
       end
 
-      # Gives the unframed connection to the app until its body returns. In HTTP/2, which has no
-      # 101, a 2xx to CONNECT opens both directions (RFC 9113, section 8.5; RFC 8441, section 5).
+      # Gives the unframed connection to the app's body until the body's call returns. In HTTP/2,
+      # which has no 101, a 2xx to CONNECT opens both directions (RFC 9113, section 8.5; RFC 8441,
+      # section 5).
       def switch(status)
         if stream_of_http2?
           raise ArgumentError, "HTTP/2 has no 101" unless @env["REQUEST_METHOD"] == "CONNECT" || @env["rack.protocol"]

@@ -2,7 +2,7 @@
 
 # Lets other threads call an exchange: the calling thread waits while a fiber of the loop's thread
 # runs the call. Used by an exchange's primitives (ext/gyre/http/methods.c). Also resolves the
-# promises of departed clients, because the callbacks that notice a departure have no fiber.
+# promises that tell of a client's departure, because the callbacks that notice it have no fiber.
 
 require "gyre/errors"
 require "gyre/http/service"

@@ -56,8 +56,8 @@ module Gyre
         ]
       }, what: "option of a memcached client")
 
-      # Dalli's options that this client ignores: pipelines need no lock, replies always match their
-      # commands, and the transport sets TCP options.
+      # Dalli's options that this client ignores. Some are needless: pipelines need no lock, replies
+      # always match their commands, and the transport sets TCP options.
       WITHOUT_EFFECT = %i[threadsafe keepalive sndbuf rcvbuf defer_drain verify_reply_keys enforce_read_timeout silence_marshal_warning
                           otel_db_statement otel_peer_service protocol pool_size pool_timeout].freeze
 

@@ -87,7 +87,7 @@ module Gyre
         exchange(command.name, command.verb, command.key, command.flags, command.bytes, command.value_flags, command.ttl, how)
       end
 
-      # Sends all calls that the block starts with :hold together, even if the block raises.
+      # Sends together all calls that the block starts with :hold, even if the block raises.
       def self.together(servers)
         yield
       ensure

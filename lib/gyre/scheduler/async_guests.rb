@@ -19,8 +19,8 @@ module Gyre
         # Fiber.schedule in an Async task makes an Async task.
         def fiber(*arguments, **options, &block) = options.empty? && ::Async::Task.current? ? async(*arguments, &block).fiber : super
 
-        # Raises an exception at the wait of the fiber, which is the first argument. The other
-        # arguments are those of Kernel#raise.
+        # Raises an exception at a fiber's wait. The first argument is the fiber, the others are
+        # those of Kernel#raise.
         def raise(*arguments, **options)
           fiber, *exception = arguments
           return super unless fiber.is_a?(Fiber)

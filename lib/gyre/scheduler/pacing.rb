@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # Calls Scheduler#pace before socket calls for which Ruby calls a hook only if they must wait. Under
-# a flood, an accepting or receiving fiber would never let others run. Hooks pace reads and writes.
+# a flood, an accepting or receiving fiber would never let others run. For reads and writes, Ruby
+# calls hooks in any case, and the hooks pace.
 
 require "socket"
 

@@ -7,8 +7,8 @@
 
 module Gyre
   class SpinLock
-    # Argument of Thread.handle_interrupt. A literal would call Object#hash, in which Ruby 3.1 may
-    # raise an exception for the thread.
+    # Argument of Thread.handle_interrupt. A literal in each call would hash its key, and Ruby 3.1
+    # may raise an exception for the thread meanwhile.
     NEVER = { Object => :never }.freeze
 
     # `mutex`: given if a ConditionVariable uses the same mutex.

@@ -30,9 +30,9 @@ module Gyre
 
       attr_reader :scheduler # nil before it runs
 
-      # `signals`: names of signals that stop the server, or whether INT and TERM stop it; nil: they
-      # stop it if it runs on the main thread. `hang_up` reopens and reloads files. `abandon` is
-      # called last, if cancelled requests continue.
+      # `signals` that stop the server: an Array of names; true: INT and TERM; false: none; nil: INT
+      # and TERM if the server runs on the main thread. `hang_up` reopens and reloads files.
+      # `abandon` is called last, if cancelled requests continue.
       def initialize(log:, shutdown_timeout_s:, signals:, before_stop:, hang_up:, abandon:)
         @log = log
         @shutdown_timeout_s = shutdown_timeout_s

@@ -95,7 +95,7 @@ static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec 
   return (size_t)sent;
 }
 
-/* Points vectors at the strings after their first `sent` bytes, up to PIECE_BYTES. Returns the
+/* Points vectors at the strings without the first `sent` bytes, up to PIECE_BYTES. Returns the
  * number of vectors and sets *length to their size. */
 static int gather(const VALUE *strings, long count, size_t sent, struct iovec *vectors, int most, size_t *length) {
   int filled = 0;
@@ -110,7 +110,7 @@ static int gather(const VALUE *strings, long count, size_t sent, struct iovec *v
   return filled;
 }
 
-/* Sends the strings after their first `sent` bytes. Parks while the transport is full. */
+/* Sends the strings without the first `sent` bytes. Parks while the transport is full. */
 static void send_strings(VALUE self, const VALUE *strings, long count, size_t sent) {
   struct iovec vectors[VECTORS];
   size_t length, more = 0;
@@ -566,7 +566,7 @@ static VALUE hijack(struct gyre_http_exchange *exchange) {
   struct gyre_transport *transport = &connection->transport;
   VALUE socket, handler = connection->acceptor->handler;
   gyre_http_exchange_leave_place(exchange); /* the app may use the socket for long */
-  if (transport->operations->release) {     /* Ruby's own sockets have no TLS */
+  if (transport->operations->release) {     /* TLS: a plain Socket could not decrypt */
     VALUE taken = gyre_net_transport_take(transport, gyre_http_remote_address(connection));
     leave(connection);
     socket = rb_class_new_instance(1, &taken, rb_path2class("Gyre::HTTP::H1::HijackedTransport"));

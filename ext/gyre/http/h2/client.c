@@ -13,7 +13,7 @@
 
 #define SENDS_AT_ONCE 8
 #define RECEPTIONS 4                       /* maximum in a row, before others get their turn */
-#define SILENCE_NS INT64_C(15000000000)    /* if requests are open: PING; after twice: failure */
+#define SILENCE_NS INT64_C(15000000000)    /* before a PING for open requests; twice: failure */
 #define IDLE_NS INT64_C(60000000000)       /* time without requests before leaving the loop */
 #define STREAM_WINDOW_BYTES (2 << 20)      /* maximum unread bytes of a response */
 #define CONNECTION_WINDOW_BYTES (16 << 20) /* maximum unread bytes beyond INPUT_BYTES */

@@ -33,7 +33,7 @@ struct gyre_http2_client {
   uint32_t calls;                     /* number of calls that have a stream */
   bool used;                          /* has carried a request */
   bool linked;                        /* the loop watches it; GC marks it by the entry */
-  bool hung_up;                       /* the loop has reported the server's end */
+  bool hung_up;                       /* the loop has reported that the server sends no more */
   struct gyre_client entry;           /* in scheduler->clients */
   struct gyre_watch watch, room;
   struct gyre_timer timer;

@@ -203,7 +203,7 @@ static void late(struct gyre_http_connection *connection) {
   int64_t now_ns = gyre_http_loop(connection)->now_ns;
   int raised = 0;
   enter(connection);
-  /* Bytes in the socket count as in time, even if the loop has not reported them. */
+  /* Bytes in the socket are not late, even if the loop has not reported them. */
   if (!http2->blocked_ns && gyre_transport_input_waits(&connection->transport)) {
     connection->readable = true;
     raised = receive(connection);

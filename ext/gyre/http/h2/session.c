@@ -533,7 +533,7 @@ static nghttp2_option *make_options(const struct gyre_http2_limits *limits) {
   nghttp2_option_set_no_closed_streams(options, 1); /* reduces a used session from 53 KB to 31 KB */
   nghttp2_option_set_builtin_recv_extension_type(options, NGHTTP2_PRIORITY_UPDATE);
 #ifdef GYRE_HAVE_NGHTTP2_RESET_RATE
-  /* The limits above (`spend`) act earlier, with the error code of the cause. */
+  /* `spend` acts earlier, with ENHANCE_YOUR_CALM. */
   nghttp2_option_set_stream_reset_rate_limit(options, limits->resets * UINT64_C(2), limits->resets + UINT64_C(1));
 #endif
   return options;

@@ -26,8 +26,8 @@ module Gyre
         # files.
         def rehearsed? = ENV.fetch(VARIABLE, "").split.last == Process.ppid.to_s
 
-        # Returns the text, and an Array of the INT and TERM that have come. The Array may grow
-        # until the server handles signals.
+        # Returns the text, and an Array of the signals (INT, TERM) that have come. The Array may
+        # grow until the server handles signals.
         def receive
           file = IO.for_fd(Integer(ENV.delete(VARIABLE).split.first), "rb")
           file.rewind

@@ -79,7 +79,7 @@ module Gyre
         output&.close
       end
 
-      # Returns keys with which TLS sessions resume at each worker, also after restarts.
+      # Returns ticket keys, so that each worker can resume a TLS session, also after restarts.
       def ticket_keys = (TLS::TicketKeys.export if @holdings.tls?)
 
       # Returns BUNDLE_GEMFILE with @folder in place of the real path, which leads to the old code.

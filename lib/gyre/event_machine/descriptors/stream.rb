@@ -184,7 +184,7 @@ module Gyre
       class Pipe
         attr_reader :to_io
 
-        # Calls the block if bytes must wait for room.
+        # The block is called whenever sent bytes must wait for room.
         def initialize(io, &full)
           @to_io = io
           @queue = String.new

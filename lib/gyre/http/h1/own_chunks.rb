@@ -7,7 +7,7 @@ module Gyre
   module HTTP
     module H1
       class OwnChunks
-        # Matches a chunk size or, in a short first part, the beginning of a chunk size.
+        # Matches a String that begins with a chunk size. The String may end within the size.
         FIRST = /\A\h+(?:[;\r]|\z)/n.freeze
 
         # Returns the app's transfer-encoding; nil if the server must frame the body. Raises

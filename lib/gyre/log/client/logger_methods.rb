@@ -63,7 +63,7 @@ module Gyre
         METHOD
       end
 
-      # Logs a text with severity "info", without the formatter and whatever the level is.
+      # Logs a text with severity "info", at any level, without the formatter.
       # @param message [#to_s]
       # @return [self]
       def <<(message)

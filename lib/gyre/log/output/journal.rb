@@ -25,7 +25,7 @@ module Gyre
       # Seconds after which an absent client is forgotten.
       FORGET_AFTER_S = 30 * 24 * 3600
       CLIENTS_LIMIT = 1_000_000
-      # A journal with more bytes is compacted if it also has four times the bytes of its snapshot.
+      # A journal is compacted if it has more bytes than this, and four times its snapshot's bytes.
       COMPACT_BYTES = 1024 * 1024
 
       attr_reader :path
@@ -136,8 +136,8 @@ module Gyre
         @retries.report("more than #{CLIENTS_LIMIT} acknowledged clients: those unseen for longest are forgotten")
       end
 
-      # Syncs the journal. After a failure, the disk's content is unknown, so replaces all entries
-      # by a snapshot and the open batch's `entry`.
+      # Syncs the journal. A failure leaves the disk's content unknown: the next call then replaces
+      # all entries by a snapshot and the open batch's `entry`.
       def sync(entry)
         doubtful = false
         @retries.until_success("sync #{@path}") do

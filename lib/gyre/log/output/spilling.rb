@@ -103,7 +103,8 @@ module Gyre
 
         private
 
-        # Returns the end of a piece's last line. Only the last piece has the clients' numbers.
+        # Returns the offset at which the piece that begins at `at` ends, behind a line. Only the
+        # last piece has the clients' numbers.
         def piece_end(data, at)
           return data.bytesize if data.bytesize - at <= PIECE_BYTES || format == :redis
 

@@ -106,7 +106,7 @@ module Gyre
         return unless @open
         return @hub.flow.park(tap { pause }) if @hub.flow.paused?
 
-        # A full output drops its messages, because a pause would hold up those of the others, too.
+        # A full output drops its messages, because a pause would also hold up other outputs.
         @hub.flow.received(nil, take)
       end
 

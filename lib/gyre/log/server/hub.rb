@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Serves all connections in one fiber: runs a keyed Gyre::Loop with acceptors and connections, the
-# clock and backpressure. Made by Gyre::Log::Server, run by Gyre::Log::Lifecycle. Writes no file.
+# Serves all connections in one fiber: runs a keyed Gyre::Loop for acceptors and connections, keeps
+# the clock, and applies backpressure. Made by Gyre::Log::Server, run by Gyre::Log::Lifecycle.
+# Writes no file.
 #
 # While memory is full, a connection with messages is paused when its socket is ready. While an
 # output's queue is full, only connections with messages for this output are paused (flow.rb).

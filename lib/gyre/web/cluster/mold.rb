@@ -25,8 +25,8 @@ module Gyre
         FORK_LIMIT_S = 10
         WORDS_BYTES = 1000
         # Signals that a terminal or service manager sends to all processes, but only the supervisor
-        # obeys. The mold traps them with empty blocks, because the app's programs would inherit
-        # ignored signals.
+        # obeys. The mold traps them with empty blocks instead of ignoring them: programs that the
+        # app starts would inherit ignored signals.
         DEAF_TO = %w[INT TERM HUP QUIT USR1 USR2 TTIN TTOU].freeze
 
         # True if this process was started as a mold.

@@ -9,7 +9,7 @@ require "gyre/memcached/dalli"
 module Rack
   module Session
     # Stores each session as one item, whose key is the private form of the session's id. Takes
-    # Rack's options for cookies, `memcache_server`, and the options of Dalli::Client.
+    # Rack's cookie options, `memcache_server`, and the options of Dalli::Client.
     #
     #   use Rack::Session::Dalli, memcache_server: "127.0.0.1:11211", expire_after: 86_400
     class Dalli < Abstract::PersistedSecure
