@@ -4,6 +4,7 @@
 # ArgumentError instead, a network failure an Errno.
 
 module Gyre
+  # Superclass of Gyre's errors.
   class Error < StandardError; end
 
   # The time limit of with_deadline, with_timeout or a single wait has passed.

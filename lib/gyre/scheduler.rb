@@ -16,6 +16,7 @@ require_relative "scheduler/io_buffer"
 require_relative "scheduler/pooled_fiber"
 
 module Gyre
+  # A thread's Fiber::Scheduler.
   class Scheduler
     extend Forwardable
 

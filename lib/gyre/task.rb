@@ -409,6 +409,7 @@ module Gyre
       report_failure
     end
 
+    # Reports an exception that no `wait` raises.
     def report_failure
       @outcome.report if @outcome.is_a?(Failure)
     end

@@ -8,6 +8,7 @@ require "gyre/run"
 require "gyre/testing/simulation"
 
 module Gyre
+  # For tests of programs that wait.
   module Testing
     # Prints the seed after each reported exception.
     # @api private

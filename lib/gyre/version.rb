@@ -2,5 +2,6 @@
 
 # The gem's version.
 module Gyre
+  # Semantic version.
   VERSION = "0.1.0"
 end

@@ -8,6 +8,7 @@ require "gyre/scheduler"
 require "rbconfig"
 
 module Gyre
+  # Watches a loop from its own thread.
   class Watchdog
     # Default seconds that the loop may be held.
     LIMIT_S = 0.1

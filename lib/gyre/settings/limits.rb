@@ -33,6 +33,7 @@ module Gyre
       # Returns a copy with these values.
       def with(**given) = self.class.new(**to_h, **given)
 
+      # Returns all values by name.
       def to_h = self.class::TABLE.to_h { |row| [row.name, public_send(row.name)] }
     end
   end

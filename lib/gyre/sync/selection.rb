@@ -29,6 +29,7 @@ module Gyre
     selection.call(timeout)
   end
 
+  # The cases of one Gyre.select.
   class Selection
     # Use Gyre.select.
     # @api private

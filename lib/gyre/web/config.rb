@@ -28,6 +28,7 @@ module Gyre
       # Default path; -C names another one.
       PATH = "config/gyre.rb"
 
+      # Reads the file.
       def self.load(path)
         new(path).evaluate(File.read(path, encoding: Encoding::UTF_8)) # as Ruby reads a file, whatever the locale
       rescue SystemCallError => error

@@ -53,6 +53,7 @@ module Gyre
         def delete(key, _expiry = 0, &block) = command("delete #{clean(key)} 0#{" noreply" unless block}\r\n", &block)
         alias del delete
 
+        # Called by the reactor.
         def connection_completed
           @pending = []
           @values = {}

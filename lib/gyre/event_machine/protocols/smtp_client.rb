@@ -27,6 +27,7 @@ module Gyre
           @lines = []
         end
 
+        # Begins the dialogue.
         def connection_completed = EventMachine.next_tick { catch(:lost) { converse } }
 
         # @param line [String]

@@ -47,6 +47,7 @@ module Gyre
           COMMANDS.include?(verb) ? __send__(:"process_#{verb.downcase}", rest.to_s) : reply(REPLIES.fetch(verb, UNKNOWN))
         end
 
+        # Calls {#connection_ended}.
         def unbind = connection_ended
 
         # Programs may override the methods below: two return a text, the others decide or report.

@@ -164,6 +164,7 @@ module Gyre
 
         # The finalizer of a response. A lambda would also keep its scope in memory.
         Loss = Struct.new(:pool, :connection, :exchange) do
+          # Called by the garbage collector.
           def call(_id) = pool.lose(connection, exchange)
         end
         private_constant :Loss
