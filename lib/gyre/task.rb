@@ -492,7 +492,7 @@ module Gyre
         @parent&.disown(self)
         @parent
       else
-        stop_family if children.all?(&:transient?) # a copy: a signal handler may add a child meanwhile
+        stop_family if @children.all? { |child, _| child.transient? }
         nil
       end
     end
