@@ -151,7 +151,7 @@ module Gyre
     def watch_process(key, pid) = start_helper(key, ProcessWatch.new(self, key, pid, engine_of_helpers) { |status| @status = status })
 
     # Queues the key each time that a file changes, appears, disappears or is replaced, or that a
-    # folder's contents change. Uses inotify, or checks every half second if there is no inotify.
+    # folder's contents change. Uses inotify; where it is missing, checks every half second.
     # @param key [Object] not in use
     # @param path [String, #to_path] the file may be missing, but not its folder
     # @return [self]

@@ -9,8 +9,8 @@ module Gyre
   # Uses a small pool of threads for all loops of a Ractor.
   module Offload
     class << self
-      # Runs the block in a pool's thread while the fiber waits. Runs it directly if there is no
-      # scheduler or the fiber is blocking. Returns the block's value or raises its exception.
+      # Runs the block in a pool's thread while the fiber waits. Runs it directly if no scheduler
+      # is set or the fiber is blocking. Returns the block's value or raises its exception.
       # `abandon` matters if an exception ends the wait. true: kills the work. :seen: also waits for
       # its end, as the work takes something that others await. false: finishes the work first, as
       # it uses the caller's memory.

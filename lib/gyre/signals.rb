@@ -9,7 +9,7 @@ require "gyre/loop/traps"
 require "gyre/task"
 
 module Gyre
-  # Listens to signals until the block's end, or until the task's end if there is no block. The
+  # Listens to signals until the block's end, or until the task's end if no block is given. The
   # signals lose their usual effect. Each signal reaches all listeners.
   # @example
   #   Gyre.signals("INT", "TERM").wait

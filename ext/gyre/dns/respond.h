@@ -28,7 +28,7 @@ struct gyre_dns_responder {
   struct gyre_dns_bucket {
     uint64_t network;
     uint32_t second, sent;
-  } * buckets; /* an array of GYRE_DNS_NETWORKS; NULL if there is no limit */
+  } * buckets; /* an array of GYRE_DNS_NETWORKS; NULL: unlimited */
 };
 
 struct gyre_dns_request {
@@ -47,8 +47,8 @@ struct gyre_dns_manner {
   uint8_t cookie[4 + GYRE_DNS_COOKIE_BYTES];
 };
 
-/* GYRE_DNS_REPLY: `to` has a response of `length` bytes. GYRE_DNS_ASK: rules respond, with
- * `manner`. `to` has room for GYRE_DNS_MESSAGE_BYTES, or for GYRE_DNS_UDP_BYTES if `stream` is
- * false. */
+/* Returns GYRE_DNS_REPLY if `to` has a response of `length` bytes, or GYRE_DNS_ASK if rules must
+ * respond, with `manner`. `to` must have room for GYRE_DNS_MESSAGE_BYTES, or for GYRE_DNS_UDP_BYTES
+ * if `stream` is false. */
 enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, const struct gyre_dns_request *request,
                                       struct gyre_dns_manner *manner, uint8_t *to, size_t *length);

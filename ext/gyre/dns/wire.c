@@ -259,7 +259,7 @@ static bool is_written_at(const uint8_t *bytes, size_t at, const uint8_t *name) 
   }
 }
 
-/* Returns NULL if there is no room. */
+/* Returns memory for `bytes` in the message, or NULL if they do not fit. */
 static uint8_t *take(struct gyre_dns_writer *writer, size_t bytes) {
   if (writer->room - writer->length < bytes) return NULL;
   writer->length += bytes;
@@ -305,7 +305,7 @@ static bool put_data(struct gyre_dns_writer *writer, const char *form, const uin
   return true;
 }
 
-/* Writes a record, or a question if `ttl` is NULL. Writes nothing if there is no room. */
+/* Writes a record, or a question if `ttl` is NULL. Writes nothing if it does not fit. */
 static bool put(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class, const uint32_t *ttl,
                 const uint8_t *data, size_t length) {
   size_t start = writer->length;

@@ -120,7 +120,7 @@ struct gyre_dns_writer {
 /* Leaves room for the header. `room`: the message's maximum, at least GYRE_DNS_HEADER_BYTES. */
 void gyre_dns_writer_init(struct gyre_dns_writer *writer, uint8_t *bytes, size_t room);
 void gyre_dns_put_header(struct gyre_dns_writer *writer, uint16_t id, uint16_t flags, const uint16_t counts[4]);
-/* Return false and write nothing if there is no room. */
+/* Return false and write nothing if the part does not fit. */
 bool gyre_dns_put_question(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class);
 bool gyre_dns_put_record(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class,
                          uint32_t ttl, const uint8_t *data, size_t length);

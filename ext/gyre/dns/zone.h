@@ -6,7 +6,7 @@
 
 struct gyre_dns_zone;
 
-/* Returns NULL if there is no memory. */
+/* Returns NULL if memory runs out. */
 struct gyre_dns_zone *gyre_dns_zone_new(const uint8_t *origin);
 void gyre_dns_zone_free(struct gyre_dns_zone *zone);
 const uint8_t *gyre_dns_zone_origin(const struct gyre_dns_zone *zone);

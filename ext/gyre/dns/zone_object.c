@@ -43,7 +43,7 @@ static VALUE zone_add(VALUE self, VALUE name, VALUE type, VALUE ttl, VALUE data)
   return self;
 }
 
-/* Freezes the zone, which a responder may then read. Raises ArgumentError if there is no SOA. */
+/* Freezes the zone, which a responder may then read. Raises ArgumentError if the SOA is missing. */
 static VALUE zone_finish(VALUE self) {
   rb_check_frozen(self);
   int error = gyre_dns_zone_finish(get_zone(self));

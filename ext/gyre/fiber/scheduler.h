@@ -2,8 +2,8 @@
  * wait.c parks them; scheduler*.c have Ruby's hooks.
  *
  * A waiting fiber has a `struct gyre_parked` on its stack. It enters the next ready fiber, or the
- * driver if none is ready. If there is no driver, it drives the loop itself until it is woken. Gyre
- * moves fibers only by transfer; resume and yield are left to the program. */
+ * driver if none is ready. If no fiber drives the loop, it becomes the driver until it is woken.
+ * Gyre moves fibers only by transfer; resume and yield are left to the program. */
 #pragma once
 
 #include "gyre.h"
@@ -346,7 +346,7 @@ void gyre_wait_again(struct gyre_wait *wait);
 void gyre_wait_end(struct gyre_wait *wait);
 /* Parks the fiber of a struct gyre_wait, for rb_ensure. */
 VALUE gyre_wait_body(VALUE wait);
-/* Passes a wake-up that the wait has not used to another waiter; false if there is no other. */
+/* Passes a wake-up that the wait has not used to another waiter; false if no other waits. */
 bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait);
 
 /* Parks until `fd` is ready. Returns ready events, 0 after the timeout, or -errno. A negative

@@ -125,7 +125,7 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
     /* The fiber has a gift, but was still in the blocker's list: another waiter gets this gift. */
     (void)gyre_hand_on(scheduler, wait);
   } else if (wait && ends(wait, blocker)) {
-    /* If an exception is pending, another waiter gets the gift. If there is no other waiter, the
+    /* If an exception is pending, another waiter gets the gift. If no other fiber waits, the
      * exception moves to the fiber's next wait. */
     if (wait->parked.interrupt && gyre_hand_on(scheduler, wait)) return Qtrue;
     if (wait->parked.interrupt) gyre_interrupt_return(scheduler, &wait->parked);

@@ -109,7 +109,7 @@ void gyre_admission_stop(struct gyre_admission *admission) {
 }
 
 /* Makes a half-closed client's request late, so that the timer refuses it. Until then the queue
- * exceeds its limit. Returns false if there is no such request. */
+ * exceeds its limit. Returns false if none has a half-closed client. */
 static bool make_room(struct gyre_admission *admission) {
   GYRE_EACH(struct gyre_admission_waiter, waiter, &admission->ended, node) {
     if (waiter->deadline_ns == MAKES_ROOM) continue;

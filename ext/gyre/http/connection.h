@@ -93,7 +93,7 @@ struct gyre_http_connection {
 /* Maximum receptions in a row before other connections get their turn. */
 #define GYRE_HTTP_RECEIVES_AT_ONCE 8
 
-/* Set when the extension loads; `http2` stays NULL if there is no libnghttp2. */
+/* Set when the extension loads; `http2` stays NULL if libnghttp2 is missing. */
 struct gyre_http_protocols {
   const struct gyre_http_protocol *http1, *http2;
   const struct gyre_http_inner *inner;

@@ -36,15 +36,15 @@ struct gyre_http_exchange_operations {
   void (*begin)(struct gyre_http_exchange *exchange, const struct gyre_http_request *request);
   /* Frees the exchange after its handler has returned. */
   void (*done)(struct gyre_http_connection *connection, struct gyre_http_exchange *exchange);
-  /* Called if there is no memory for an exchange: refuses the request. */
+  /* Refuses the request, because memory does not suffice for an exchange. */
   void (*drop)(struct gyre_http_connection *connection, const struct gyre_http_request *request);
   bool (*is_reset)(const struct gyre_http_exchange *exchange); /* by the client */
   bool (*is_over)(const struct gyre_http_exchange *exchange);  /* NULL: ends with its connection */
 
   VALUE (*next_request)(VALUE self); /* after the first */
   VALUE (*read_body)(VALUE self, size_t most);
-  /* Returns the connection for another protocol, or NULL if memory is short. If there is no such
-   * function, the protocol gets the exchange's own connection. */
+  /* Returns the connection for another protocol, or NULL if memory is short. If `upgrade` is
+   * NULL, the protocol gets the exchange's own connection. */
   struct gyre_http_connection *(*upgrade)(struct gyre_http_exchange *exchange);
   VALUE (*hijack)(struct gyre_http_exchange *exchange);
   void (*close)(struct gyre_http_exchange *exchange, bool reset);

@@ -2,7 +2,7 @@
  * client has sent. The kernel resolves the name in one step, so that no folder can become a
  * symbolic link meanwhile. Waits for a disk only if `wait` is set (in Gyre::Offload, without GVL).
  *
- * If there is no openat2(2) (before Linux 5.6, or filtered), opens one folder after the other and
+ * Where openat2(2) is missing (before Linux 5.6, or filtered), opens one folder after the other and
  * follows no symbolic link, unless `follow` is set. */
 #include "feature.h"
 
@@ -171,7 +171,7 @@ static void take_status(struct open_file *file, const struct stat *status) {
 
 /* call-seq: OpenFile.beneath(folder, path, follow, wait) -> OpenFile, nil or false
  *
- * `path` is relative to `folder`, an open IO. Returns nil if there is no regular file, or if a
+ * `path` is relative to `folder`, an open IO. Returns nil if it is not a regular file, or if a
  * symbolic link leads out of the folder and `follow` is false. Returns false if the answer needs
  * the disk, but `wait` is false. */
 static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE follow, VALUE wait) {

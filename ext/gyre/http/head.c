@@ -121,7 +121,7 @@ static bool is_ipv6(const char *p, const char *end) {
   return shortened ? groups <= 7 : groups == 8;
 }
 
-/* Returns the host's end, or p if there is no host. */
+/* Returns the host's end, or p if the host is missing. */
 static const char *skip_host(const char *p, const char *end) {
   const char *const start = p;
   if (p < end && *p == '[') {

@@ -1,6 +1,6 @@
-/* Ruby's methods of an exchange (lib/gyre/http/exchange.rb) for all versions. They run in fibers of
- * the app. They fetch the exchange again after a wait, because it may have ended, and after
- * converting arguments, because Ruby code may have run and even responded. */
+/* Defines Ruby's methods of an exchange (lib/gyre/http/exchange.rb) for all versions. They run in
+ * fibers of the app. They fetch the exchange again after a wait, because it may have ended, and
+ * after converting arguments, because Ruby code may have run and even responded. */
 #include "http/response_head.h"
 
 #include <errno.h>

@@ -490,7 +490,7 @@ static VALUE keyed_inotify(VALUE class, VALUE paths) {
 static VALUE keyed_inotify(VALUE class, VALUE paths) { return Qnil; }
 #endif
 
-/* Returns a child's pidfd; nil if the kernel has no pidfds or there is no such child. */
+/* Returns a child's pidfd; nil if the kernel has no pidfds or the child does not exist. */
 static VALUE keyed_pidfd(VALUE class, VALUE pid) {
   int fd = gyre_child_descriptor(NUM2PIDT(pid));
   return fd < 0 ? Qnil : INT2NUM(fd);

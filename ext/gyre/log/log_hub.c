@@ -123,7 +123,7 @@ static uint64_t hash_of(struct gyre_log_text text, uint64_t seed) {
   return hash ^ hash >> 32;
 }
 
-/* Finds or makes the service's counter. Returns its index, or SIZE_MAX if there is no memory. */
+/* Finds or makes the service's counter. Returns its index, or SIZE_MAX if memory runs out. */
 static size_t counter_of(struct gyre_log_hub *hub, struct gyre_log_text service) {
   if (service.length > GYRE_LOG_SERVICE_LIMIT) return 0;
   for (size_t i = 1; i < hub->counters_count; i++) {

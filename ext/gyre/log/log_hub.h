@@ -41,7 +41,7 @@ struct gyre_log_session {
 
 struct gyre_log_session *gyre_log_session_open(const char *client_id);
 void gyre_log_session_release(struct gyre_log_session *session);
-/* Finds or makes the session's mark for a sink. Returns NULL if there is no memory. */
+/* Finds or makes the session's mark for a sink. Returns NULL if memory runs out. */
 struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, uint64_t sink);
 /* True if a client may have reached this number. Numbers may jump by up to 2^48, because no client
  * drops that many records in its lifetime. */
@@ -188,7 +188,7 @@ struct gyre_log_hub *gyre_log_hub_open(size_t services_limit);
 void gyre_log_hub_release(struct gyre_log_hub *hub);
 
 /* Opens a sink, which must be released before the hub. `key`: the stream's name for GYRE_LOG_REDIS.
- * Returns NULL if there is no memory. */
+ * Returns NULL if memory runs out. */
 struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre_log_format format,
                                              struct gyre_log_text key);
 

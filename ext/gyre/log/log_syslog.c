@@ -10,7 +10,7 @@ static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
 static size_t left(const struct rest *rest) { return (size_t)(rest->end - rest->at); }
 
-/* Takes a word and the space behind it. Returns false if there is no space or the word is empty. */
+/* Takes a word and the space behind it. Returns false if either is missing. */
 static bool take_word(struct rest *rest, struct gyre_log_text *word) {
   const char *const space = memchr(rest->at, ' ', left(rest));
   if (!space || space == rest->at) return false;

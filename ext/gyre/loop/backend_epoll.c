@@ -23,7 +23,7 @@
 struct epoll_state {
   int fd;
   unsigned forks;    /* gyre_forks when opened: a child must not change its parent's watches */
-  bool milliseconds; /* there is no epoll_pwait2 (before Linux 5.11): timeouts are rounded up */
+  bool milliseconds; /* epoll_pwait2 is missing (before Linux 5.11): timeouts are rounded up */
   struct gyre_wakeup wakeup;
 };
 

@@ -1,5 +1,5 @@
 /* The io_uring backend (Linux 5.13, by liburing). One io_uring_enter per turn submits requests and
- * fetches completions. If there are neither, there is no system call. Contract: backend.h.
+ * fetches completions; a turn with neither makes no system call. Contract: backend.h.
  *
  * A poll keeps its file open, so the peer would not notice a close(2). Therefore a poll is
  * one-shot, unless the caller ends it before the close (GYRE_STANDING). The kernel adds POLLRDHUP

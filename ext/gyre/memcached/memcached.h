@@ -150,7 +150,7 @@ static inline bool gyre_memcached_is_over(const struct gyre_memcached_connection
                                           const struct gyre_memcached_call *call) {
   return call ? call->outstanding == 0 : connection->failed || gyre_memcached_connection_has_room(connection);
 }
-/* Reserves `length` bytes. Returns NULL if there is no memory, or after a failure. */
+/* Reserves `length` bytes. Returns NULL if memory runs out, or after a failure. */
 char *gyre_memcached_connection_reserve(struct gyre_memcached_connection *connection, size_t length);
 /* Queues `length` reserved bytes for the call. `call` is NULL for a quiet command, because it gets
  * no reply. Returns 0, or -ENOMEM if it queued nothing. */

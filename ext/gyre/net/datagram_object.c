@@ -222,7 +222,7 @@ static VALUE object_transmit(VALUE self, VALUE bytes, VALUE to) {
 }
 
 /* Answers the packet's sender. In a Gyre scheduler, replies of a turn leave together at its end,
- * and {Datagram#refused_replies} counts lost replies. Calls {Datagram#send} if there is no Gyre
+ * and {Datagram#refused_replies} counts lost replies. Calls {Datagram#send} outside of Gyre's
  * scheduler, for Unix sockets, and for more than 2 KB.
  * @param bytes [String]
  * @return [nil]

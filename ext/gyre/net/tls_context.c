@@ -126,7 +126,7 @@ static bool show(SSL *ssl, const struct gyre_tls_context *identity) {
 }
 
 /* Reads the hello's host name (RFC 6066, section 3): the list's length, a type, the name's length,
- * the name. libssl parses it only later. Returns false if there is no name. */
+ * the name. libssl parses it only later. Returns false if the name is missing. */
 static bool asked_name(SSL *ssl, char name[TLSEXT_MAXLEN_host_name + 1]) {
   const unsigned char *bytes;
   size_t size;

@@ -6,26 +6,26 @@
 #include "net/tls_context.h"
 #include "net/transport_object.h"
 
-/* NULL if there is no TLS. */
+/* NULL for a plain transport. */
 static SSL *ssl_of(const struct gyre_transport *transport) {
   return transport->operations == &gyre_transport_tls && transport->state ? gyre_tls_ssl(transport) : NULL;
 }
 
 static SSL *get_ssl(VALUE self) { return ssl_of(gyre_transport_of(self)); }
 
-/* @return [String, nil] the TLS version, such as "TLSv1.3"; nil if there is no TLS */
+/* @return [String, nil] the TLS version, such as "TLSv1.3"; nil if plain */
 static VALUE tls_version(VALUE self) {
   SSL *ssl = get_ssl(self);
   return ssl ? rb_str_new_cstr(SSL_get_version(ssl)) : Qnil;
 }
 
-/* @return [String, nil] the cipher, as libssl names it; nil if there is no TLS */
+/* @return [String, nil] the cipher, as libssl names it; nil if plain */
 static VALUE tls_cipher(VALUE self) {
   SSL *ssl = get_ssl(self);
   return ssl ? rb_str_new_cstr(SSL_get_cipher_name(ssl)) : Qnil;
 }
 
-/* @return [Integer, nil] the bits of the cipher's key; nil if there is no TLS */
+/* @return [Integer, nil] the bits of the cipher's key; nil if plain */
 static VALUE tls_cipher_bits(VALUE self) {
   SSL *ssl = get_ssl(self);
   return ssl ? INT2NUM(SSL_get_cipher_bits(ssl, NULL)) : Qnil;

@@ -51,7 +51,8 @@ struct gyre_transport_operations {
   /* True if the layer holds received bytes, which the kernel no longer reports. `whole`: ignores an
    * incomplete record. NULL: the layer holds none. */
   bool (*pending)(const struct gyre_transport *transport, bool whole);
-  /* True if the last receive emptied socket and layer. NULL: true if it got less than requested. */
+  /* True if the last receive emptied the socket and this layer. NULL: true if it got less than
+   * requested. */
   bool (*emptied)(const struct gyre_transport *transport);
   void (*release)(struct gyre_transport *transport); /* frees transport->state; NULL: none */
 };
@@ -144,8 +145,8 @@ int gyre_bytes_append(struct gyre_bytes **bytes, const void *more, size_t length
 void gyre_bytes_consume(struct gyre_bytes **bytes, size_t length);
 void gyre_bytes_free(struct gyre_bytes **bytes);
 
-/* Lend this thread's memory until a call into net/ uses the same part of it. Return NULL if there
- * is no memory. */
+/* Lend this thread's memory until a call into net/ uses the same part of it. Return NULL if memory
+ * runs out. */
 #define GYRE_LENT_BYTES (64 * 1024)
 char *gyre_lent_received(void); /* for bytes from the socket */
 char *gyre_lent_plain(void);    /* for bytes to or from a protocol */

@@ -469,8 +469,8 @@ static struct gyre_transport_object *append(VALUE self, VALUE string, struct gyr
 }
 
 /* Queues a string. In a Gyre scheduler, strings of a turn leave together at its end, and the next
- * write or flush raises their errors. Waits if more than 64 KB are unsent, until 16 KB are left. If
- * there is no Gyre scheduler, calls {#write}.
+ * write or flush raises their errors. Waits if more than 64 KB are unsent, until 16 KB are left.
+ * Outside of Gyre's scheduler, calls {#write}.
  * @param string [String]
  * @return [self]
  * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write} */

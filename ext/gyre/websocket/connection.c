@@ -260,8 +260,8 @@ static void take_control(struct gyre_websocket *websocket, const struct gyre_web
 }
 
 /* Closes after the peer's close or fault. Lingers, unless the peer has answered our close: such a
- * peer sends no more bytes that could cause a reset. While ours is
- * queued, the peer's close is no answer to it: both have crossed. */
+ * peer sends no more bytes that could cause a reset. If our close is still
+ * queued, the peer has not answered it: the two have crossed. */
 static void end(struct gyre_websocket *websocket, const struct gyre_websocket_event *event) {
   bool broken = event->kind == GYRE_WEBSOCKET_BROKEN;
   bool answered = websocket->times.closing_ns && !broken && gyre_websocket_unsent(websocket) == 0;

@@ -38,7 +38,7 @@ static void free_lent(void *lent) {
 
 static void make_lent_key(void) { pthread_key_create(&lent_key, free_lent); }
 
-/* Returns the thread's deflater and inflater; NULL if there is no memory. */
+/* Returns the thread's deflater and inflater; NULL if memory runs out. */
 static struct gyre_websocket_compression *lent(void) {
   pthread_once(&lent_once, make_lent_key);
   struct gyre_websocket_compression *lent = pthread_getspecific(lent_key);
@@ -49,8 +49,8 @@ static struct gyre_websocket_compression *lent(void) {
   return NULL;
 }
 
-/* Returns the socket's deflater if it keeps a context, else the thread's; NULL if there is no
- * memory. A deflater takes 268 KB for 15 window bits, 38 KB for 12. */
+/* Returns the socket's deflater if it keeps a context, else the thread's; NULL if memory
+ * runs out. A deflater takes 268 KB for 15 window bits, 38 KB for 12. */
 static z_stream *deflater_of(struct gyre_websocket_compression *compression) {
   struct gyre_websocket_compression *owner = compression->sent_keeps ? compression : lent();
   if (!owner) return NULL;

@@ -36,7 +36,7 @@ struct gyre_websocket_inflation {
   bool text, tail, ends; /* a text; the message's unsent end was added; a block ends here */
 };
 
-/* Begins a message, whose bytes must stay until its end. Returns false if there is no memory. */
+/* Begins a message, whose bytes must stay until its end. Returns false if memory runs out. */
 bool gyre_websocket_inflate_begin(struct gyre_websocket_inflation *inflation,
                                   struct gyre_websocket_compression *compression, const char *bytes, uint32_t length);
 /* Inflates the next part. Returns its length, 0 at the message's end, or a negative close code. */

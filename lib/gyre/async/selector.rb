@@ -27,7 +27,7 @@ module Gyre
 
       private
 
-      # Called if there is no pidfd, or to wait for any child or for a process group.
+      # Called where pidfds are missing, or to wait for any child or for a process group.
       def process_wait_in_thread(pid, flags)
         return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?
 

@@ -110,7 +110,7 @@ module Gyre
     class WatchedFile
       CHECK_S = 1
 
-      # The block parses the file's text, or "" if there is no file.
+      # The block parses the file's text, or "" if the file is missing.
       def initialize(path, &parse)
         @path = path
         @parse = parse

@@ -43,7 +43,7 @@ module Gyre
         instance_eval(&block) if block
       end
 
-      # @return [Boolean] whether there is no block for unmatched questions
+      # @return [Boolean] whether no block takes unmatched questions
       # @api private
       def open? = @otherwise.nil?
 
@@ -78,8 +78,8 @@ module Gyre
         @found.clear
       end
 
-      # @yieldparam transaction [Transaction] of an unmatched question; if there is no block, the
-      #   question is REFUSED
+      # @yieldparam transaction [Transaction] of an unmatched question. If no block is given, the
+      #   question is REFUSED.
       def otherwise(&block)
         @otherwise = block
         @found.clear

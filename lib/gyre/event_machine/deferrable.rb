@@ -66,7 +66,7 @@ module Gyre
         self
       end
 
-      # Does nothing if there is no timeout.
+      # Does nothing if no timeout is set.
       def cancel_timeout
         @deferred_timeout&.cancel
         @deferred_timeout = nil

@@ -103,7 +103,7 @@ module Gyre
     end
 
     class << self
-      # Raises Errno::ENOENT if there is no such file.
+      # Raises Errno::ENOENT if the file is missing.
       def watch_file(path, handler = nil, *arguments, &block) = watching(FileWatch, path, handler, arguments, &block)
 
       # Sends a file of at most 32 KB. Returns the number of queued bytes.

@@ -132,7 +132,7 @@ module Gyre
         popen(command, SystemCmd, callback) { |connection| beginning&.call(connection) }.get_pid
       end
 
-      # Raises Unsupported if there is no such process.
+      # Raises Unsupported if the process does not exist.
       def watch_process(pid, handler = nil, *arguments, &block) = watching(ProcessWatch, pid, handler, arguments, &block)
     end
   end

@@ -34,7 +34,7 @@ module Gyre
 
       def next_tick_queue = @ticks.queue
 
-      # Runs until {#stop}. Raises a callback's exception if there is no error handler.
+      # Runs until {#stop}. Raises a callback's exception if no error handler is set.
       def run(block)
         reset
         yield

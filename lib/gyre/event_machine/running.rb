@@ -21,7 +21,7 @@ module Gyre
       end
 
       # Runs the block, then events until {stop}, then `tail`. If the reactor is already running,
-      # only calls the block. Raises a callback's exception if there is no {error_handler}.
+      # only calls the block. Raises a callback's exception if no {error_handler} is set.
       def run(blk = nil, tail = nil, &block)
         renew_after_fork
         reactor.tails.unshift(tail) if tail

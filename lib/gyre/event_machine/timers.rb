@@ -44,7 +44,7 @@ module Gyre
     @max_timers = 100_000
 
     class << self
-      # Returns a signature for {cancel_timer}; nil if there is no callback.
+      # Returns a signature for {cancel_timer}; nil if no callback is given.
       def add_timer(interval, callback = nil, &block)
         callback ||= block or return
         reactor = self.reactor

@@ -223,7 +223,7 @@ module Gyre
         input.respond_to?(:readpartial) ? input : Input.new(@exchange)
       end
 
-      # Sends the head. Returns the framing, or nil if there is no body.
+      # Sends the head. Returns the framing, or nil if no body follows.
       def start(framing)
         @framing = @exchange.write_head(@status, @headers, framing)
         @left = @framing if @framing.is_a?(Integer)

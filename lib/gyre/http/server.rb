@@ -93,8 +93,8 @@ module Gyre
         @acceptor.configure(shared, cancel_when_client_gone, extended_connect, exempt)
       end
 
-      # Accepts connections on this thread's loop. Raises RuntimeError if there is no native
-      # scheduler, or on a second call.
+      # Accepts connections on this thread's loop. Raises RuntimeError if the native scheduler
+      # is not in use, or on a second call.
       def start
         check_scheduler
         @service.watched = !Fiber.scheduler.watchdog.nil?

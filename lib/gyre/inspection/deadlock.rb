@@ -130,8 +130,8 @@ module Gyre
     end
 
     # Reports that all fibers wait and none can wake another, such as two tasks that each wait for
-    # the other to fill a queue. Called by Deadlock.refuse if the loop is idle and there is no
-    # circle. Reports once and raises nothing, as a signal handler may still fill a queue. Reports
+    # the other to fill a queue. Called by Deadlock.refuse if the loop is idle and no circle
+    # exists. Reports once and raises nothing, as a signal handler may still fill a queue. Reports
     # nothing if there are other threads or signal listeners, or if a single fiber waits, perhaps
     # for a signal handler.
     module Stall

@@ -113,7 +113,7 @@ module Gyre
         self
       end
 
-      # @return [Exception, nil] why there is no connection; nil if connected or not tried yet
+      # @return [Exception, nil] why it is not connected; nil if connected or not tried yet
       def trouble
         @sender.error unless @sender.state == :connected
       end

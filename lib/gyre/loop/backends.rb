@@ -12,7 +12,7 @@ module Gyre
     private_constant :ALIASES
 
     class << self
-      # Lists the backends, the best first. If there is no extension, the list is ["select"].
+      # Lists the backends, the best first. If the extension is missing, the list is ["select"].
       def backends = native? ? [*Native::BACKENDS.keys, PORTABLE] : [PORTABLE]
 
       def availables = backends.select { |name| probe(name).first }

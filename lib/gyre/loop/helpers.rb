@@ -29,7 +29,7 @@ module Gyre
     # Loop#watch_file, by inotify on the folder or by periodic checks. Watches whatever file is at
     # the path.
     class FileWatch < Helper
-      # Seconds between checks if there is no inotify.
+      # Seconds between checks where inotify is missing.
       INTERVAL_S = 0.5
       # Maximum bytes of a read. A report has 16 bytes and a name of up to 256.
       REPORTS_BYTES = 16_384

@@ -24,7 +24,7 @@ module Gyre
         texts.flat_map { |text| text.split(",") }.map(&:strip).reject(&:empty?).map { |text| parse(text) }
       end
 
-      # Works like {list}, but raises ArgumentError if there is no address.
+      # Works like {list}, but raises ArgumentError if the list is empty.
       def self.some(servers)
         list = list(servers)
         return list unless list.empty?

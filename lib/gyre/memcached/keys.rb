@@ -58,7 +58,7 @@ module Gyre
         wire_bytes(key) > BYTES_LIMIT ? shortened(key) : key
       end
 
-      # Shortens like Dalli: to 250 bytes, 249 if there is no namespace, or fewer if sent as base64.
+      # Shortens like Dalli: to 249 bytes, 250 with a namespace, or fewer if sent as base64.
       def shortened(key)
         digest = @digest_class.hexdigest(key)
         kept = [BYTES_LIMIT - (@namespace ? 0 : 1) - MARK.size - digest.size, 0].max

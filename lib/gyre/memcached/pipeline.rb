@@ -51,7 +51,7 @@ module Gyre
       # Copies Strings, because callers may change them before the thread begins.
       def copies(arguments) = arguments.map { |each| each.is_a?(String) ? each.dup : each }
 
-      # Runs `work` in a fiber, or in a thread if there is no scheduler.
+      # Runs `work` in a fiber, or in a thread if no scheduler is set.
       def later(&work)
         promise = Promise.new
         Fiber.current_scheduler ? Fiber.schedule { settle(promise, &work) } : Thread.new { settle(promise, &work) }

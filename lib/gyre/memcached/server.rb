@@ -140,7 +140,7 @@ module Gyre
 
       private
 
-      # Called by the extension if there is no connection. A blocking fiber of a loop's thread does
+      # Called by the extension if none is connected. A blocking fiber of a loop's thread does
       # not take the lock, because another fiber of the same thread may hold the lock.
       def connect
         renew_after_fork if @pid != Process.pid

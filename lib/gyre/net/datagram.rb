@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Sends and receives packets over UDP or Unix datagram sockets. A wait lets other fibers run; if
-# there is no scheduler, it blocks only its thread. ext/gyre/net/datagram* moves packets; this file
+# Sends and receives packets over UDP or Unix datagram sockets. A wait lets other fibers run,
+# or blocks its thread if no scheduler is set. ext/gyre/net/datagram* moves packets; this file
 # has addresses and methods. Made by Gyre.datagram.
 require "socket"
 require "gyre/loop"

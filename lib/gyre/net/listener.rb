@@ -139,7 +139,7 @@ module Gyre
           probe.close
         end
       rescue Errno::ENOENT
-        nil # there is no file, or it has just been removed
+        nil # the file does not exist, or has just been removed
       end
     end
 

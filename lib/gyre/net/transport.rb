@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A connected socket with buffers, plain or TLS. A wait lets other fibers run; if there is no
-# scheduler, it blocks only its thread. ext/gyre/net/ moves bytes; this file has methods. Made by
+# A connected socket with buffers, plain or TLS. A wait lets other fibers run, or blocks its
+# thread if no scheduler is set. ext/gyre/net/ moves bytes; this file has methods. Made by
 # Gyre.connect and Gyre.listen.
 require "gyre/loop"
 require "gyre/sync/waiters"

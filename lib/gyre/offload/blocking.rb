@@ -7,7 +7,7 @@ require "gyre/offload"
 module Gyre
   # Runs the block in a pool's thread while the fiber waits. Meant for computing, and for C code
   # that waits. The thread's low priority gives loops the GVL back soon. Cancelling the wait also
-  # ends the work, like Thread#kill. Runs the block directly if there is no scheduler or the fiber
+  # ends the work, like Thread#kill. Runs the block directly if no scheduler is set or the fiber
   # is blocking.
   #
   # The thread lacks the caller's state (Thread#[], Active Record's connections, the task).

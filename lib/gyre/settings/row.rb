@@ -102,7 +102,7 @@ module Gyre
       # Bounds of times.
       ABOVE_ZERO = (Float::MIN..).freeze
 
-      # `argument`: the value's name in --help; nil: there is no value. `expected`: the value's
+      # `argument`: the value's name in --help; nil: it takes no value. `expected`: the value's
       # description in messages and guide.
       attr_reader :argument, :expected
       # The unit and the usual bounds of a number.

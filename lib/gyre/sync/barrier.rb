@@ -42,10 +42,10 @@ module Gyre
     end
 
     # Waits until all tasks have ended, including later ones.
-    # @yieldparam task [Task] each ended task; if there is no block, the first failed task ends the
-    #   wait
+    # @yieldparam task [Task] each ended task. If no block is given, the first failed task ends
+    #   the wait.
     # @return [self]
-    # @raise [Exception] the first failed task's, if there is no block
+    # @raise [Exception] the first failed task's, if no block is given
     def wait
       until @tasks.empty?
         task = @ended.pop

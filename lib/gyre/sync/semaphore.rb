@@ -29,7 +29,7 @@ module Gyre
 
     # Takes a place; waits if all are taken. If there is a block, gives the place back at the
     # block's end.
-    # @return [Object, self] the block's value; self if there is no block
+    # @return [Object, self] the block's value; self if no block is given
     def acquire(&block)
       return with_place(Fiber.current, nil, &block) if block
 

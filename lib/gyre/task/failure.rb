@@ -28,7 +28,7 @@ module Gyre
         task.transient? ? report : @run.unawaited.add(self, task)
       end
 
-      # Returns the exception, which is no longer reported then.
+      # Returns the exception, and ends its report.
       def ask
         unless @settled
           @settled = true

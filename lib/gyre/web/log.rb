@@ -41,7 +41,7 @@ module Gyre
           text = text.byteslice(LineWriter::PIPE_BYTES..).to_s
         end
       rescue IOError, SystemCallError
-        nil # there is no other place to report it
+        nil # the log is the only place for a report
       end
 
       def put(io, text)

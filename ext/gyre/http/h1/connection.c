@@ -267,7 +267,7 @@ static void body_deadline(struct gyre_http_connection *connection) {
   int64_t waited_ns = gyre_loop_coarse_now(gyre_http_loop(connection)) - body->since_ns;
   const char *reason;
   size_t received = gyre_transport_available(&connection->transport) - body->head_length;
-  connection->deadline_ns = INT64_MAX; /* the limit of the head is over */
+  connection->deadline_ns = INT64_MAX; /* ends the head's time limit */
   gyre_http_connection_deadline(
       connection, gyre_http_body_limit_ns(&connection->acceptor->limits, (int64_t)received, waited_ns, false, &reason));
 }
@@ -285,7 +285,7 @@ static void hold(struct gyre_http_connection *connection, enum phase phase, void
   connection->own = own;
   connection->phase = phase;
   connection->state = GYRE_HTTP_BETWEEN;
-  connection->deadline_ns = INT64_MAX; /* the limit of the head is over */
+  connection->deadline_ns = INT64_MAX; /* ends the head's time limit */
   gyre_http_connection_set_idle(connection, false);
 }
 

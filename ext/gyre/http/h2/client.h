@@ -1,9 +1,9 @@
 /* An HTTP/2 client's connection, for lib/gyre/http/client/h2_connection.rb: client.c moves bytes
  * and ends the connection; client_call.c sends requests and waits for responses.
  *
- * On a loop, one watch reads for all fibers, and frames are sent at the turn's end. If there is no
- * loop, the waiting caller moves bytes, and the pool lends the connection to one caller at a
- * time. */
+ * On a loop, one watch reads for all fibers, and frames are sent at the turn's end. In a
+ * thread outside of a loop, the waiting caller moves bytes, and the pool lends the connection to
+ * one caller at a time. */
 #pragma once
 
 #include "fiber/scheduler.h"

@@ -21,7 +21,7 @@ module Gyre
           The exit status is 0 when the server has stored everything, and 1 otherwise.
         TEXT
         WITHIN_S = 10
-        # Maximum seconds of one attempt to connect. If there is no server, further attempts are
+        # Maximum seconds of one attempt to connect. After a failure, further attempts are
         # made only with --within.
         FIRST_TRY_S = 0.3
         HOPELESS = [Errno::ECONNREFUSED, Errno::ENOENT, Errno::EACCES, Errno::EHOSTUNREACH, Errno::ENETUNREACH, SocketError,
@@ -80,7 +80,7 @@ module Gyre
                                          report: ->(text) { @reports << text })
         end
 
-        # Connects before any input is read. Raises StartError if that fails and there is no spool.
+        # Connects before any input is read. Raises StartError if that fails and no spool is set.
         def reach(client)
           @reached = unless_refused { connected?(client) }
           raise StartError, why(client) unless @reached || @spool

@@ -15,7 +15,7 @@ module Gyre
         WIDTHS = [10, 8, 9, 5, 6, 5, 6, 9, 9, 8, 13, 6, 8].freeze
 
         # `before`: the previous status; if nil, figures cover the server's whole life. `error`: why
-        # there is no new status.
+        # the status could not be read.
         def initialize(status, before = nil, error: nil, server: nil)
           @status = status
           @error = error
@@ -106,7 +106,7 @@ module Gyre
 
         def total(name) = snapshots.sum { |each| rate(each, name) }
 
-        # Returns the bound below which the percentile is; "-" if there is no data. Omits workers of
+        # Returns the bound below which the percentile is; "-" if all counts are 0. Omits workers of
         # another version, whose bounds differ.
         def percentile(name, share, of = snapshots)
           bounds = of.first&.fetch("bounds_s", nil) || []

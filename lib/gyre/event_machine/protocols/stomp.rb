@@ -70,7 +70,7 @@ module Gyre
 
         private
 
-        # If there is no content-length, the body is read as a line that ends with a zero byte.
+        # If content-length is missing, the body is read as a line that ends with a zero byte.
         def finish_stomp_head
           if length = @stomp_message.header["content-length"]
             set_text_mode(Integer(length, 10) + 1)

@@ -66,7 +66,7 @@ module Gyre
         # @raise [Error]
         def body = @body ||= load.body
 
-        # @return [String] the whole body in its charset, UTF-8 if there is no charset
+        # @return [String] the whole body in its charset, UTF-8 if the server names none
         # @raise [Error]
         def text
           charset = self["content-type"].to_s[/;\s*charset="?([\w.:-]+)/i, 1]

@@ -23,7 +23,7 @@ module Gyre
       # @return [true]
       # @raise [ArgumentError] the wire cannot carry it
       # @raise [Denied, Incompatible] the server refuses this client; the message is kept
-      # @raise [SpoolFull] when_full: :raise, and there is no room
+      # @raise [SpoolFull] when_full: :raise, and memory and spool are full
       # @raise [Closed]
       def add(severity, message = nil, progname = nil)
         least = level

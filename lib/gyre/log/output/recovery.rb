@@ -91,7 +91,7 @@ module Gyre
         retries.report("a commit was cut off: its #{rest} taken away, its clients send them again")
       end
 
-      # Ends a torn line, which may also occur if there is no journal.
+      # Ends a torn line, which may also occur if the journal is missing.
       def end_line(path)
         ::File.open(path, "r+b") do |io|
           next if io.size.zero?

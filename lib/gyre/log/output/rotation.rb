@@ -96,7 +96,7 @@ module Gyre
         numbered.each { |number, paths| paths.each { |path| remove(path) } if number > @settings.keep }
       end
 
-      # Compresses in another task, or at once if there is no current task.
+      # Compresses in another task, or at once outside of tasks.
       def pack_later
         @rest = false
         return if @packing || !@settings.compress

@@ -26,7 +26,7 @@ module Gyre
           end
         end
 
-        # Called at the block's end: the exception is no longer raised.
+        # Called at the block's end: the exception is not raised afterwards.
         def withdraw
           @withdrawn = true
           Strand.of(@fiber).withdraw(@error) if @error

@@ -53,7 +53,7 @@ module Gyre
         end
 
         # Makes a waiter raise; false if it is too late. If the waiter has already got an unblock,
-        # passes the unblock to another waiter of the blocker. If there is no other waiter, the
+        # passes the unblock to another waiter of the blocker. If no other fiber waits, the
         # fiber keeps the unblock and does not raise. `target`: the Strand that the error is meant
         # for.
         def raise_at(waiter, error, target = waiter.strand)
