@@ -96,6 +96,35 @@ module LivePages
     end
   end
 
+  # Shows the state that its code finds, as Active Support keeps it.
+  class Stateful < Gyre::Live
+    def mount(_env)
+      @seen = []
+      note("mounted")
+      subscribe(:live_state) { |message| note(message) }
+      every(0.01) { note("every") if @seen.size.between?(2, 4) }
+    end
+
+    on(:note) { |name| note(name) }
+    template "<p><%= @seen.inspect %></p>\n"
+
+    def note(name)
+      @seen << Fiber.current.instance_variable_get(:@user)
+      Fiber.current.instance_variable_set(:@user, name)
+    end
+  end
+
+  def test_each_event_of_a_page_begins_without_the_state_of_an_earlier_one
+    serve(Stateful) do |served|
+      page = Document.new(open_websocket(served)).tap(&:html)
+      page.send("note", "ann").html
+      served.on_loop { Gyre::Broadcast.publish(:live_state, "bob") }
+      html = ""
+      html = page.html until html.scan("nil").size >= 5 || html.match?(/quot/)
+      refute_match(/quot/, html)
+    end
+  end
+
   def test_a_page_that_comes_again_has_the_variables_that_are_kept
     serve(Counter) do |served|
       page = Document.new(open_websocket(served, "/?a"))

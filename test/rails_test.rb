@@ -8,17 +8,22 @@ require "test_helper"
 class RailsTest < Minitest::Test
   RAILS = <<~'RUBY'
     require "rackup/handler"
+    require "active_support"
+    require "active_support/isolated_execution_state"
     require "active_support/ordered_options"
     module Rails
       class Railtie
-        Configuration = Struct.new(:blocks) { def before_configuration(&block) = (self.blocks ||= []) << block }
+        Configuration = Struct.new(:blocks, :last, :gyre) do
+          def before_configuration(&block) = (self.blocks ||= []) << block
+          def after_initialize(&block) = self.last = block
+        end
         def self.initializer(_name, &block) = block
         def self.config = (@@config ||= Configuration.new([]))
       end
     end
     require "gyre"
-    App = Struct.new(:config)
-    Config = Struct.new(:active_support)
+    App = Struct.new(:config, :executor)
+    Config = Struct.new(:active_support, :gyre)
     def level(given)
       app = App.new(Config.new(ActiveSupport::OrderedOptions.new))
       app.config.active_support.isolation_level = given
@@ -29,6 +34,20 @@ class RailsTest < Minitest::Test
 
   def test_state_is_kept_by_fiber_unless_the_application_says_otherwise
     assert_equal "[:fiber, :thread]\n", run_with("p [level(nil), level(:thread)]")
+  end
+
+  def test_state_belongs_to_the_job_in_every_process
+    assert_equal "Gyre::Job\n", run_with("level(nil); ActiveSupport::IsolatedExecutionState.isolation_level = :fiber; p ActiveSupport::IsolatedExecutionState.scope")
+  end
+
+  def test_events_run_in_rails_executor_unless_the_application_says_otherwise
+    assert_equal "nil\n:executor\n", run_with(<<~RUBY)
+      [false, true].each do |given|
+        Rails::Railtie.config.gyre.executor = given
+        Rails::Railtie.config.last.call(App.new(Config.new(nil, Rails::Railtie.config.gyre), :executor))
+        p Gyre::Job.executor
+      end
+    RUBY
   end
 
   def test_bin_rails_server_starts_gyre_unless_another_server_is_named

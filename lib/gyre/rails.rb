@@ -1,17 +1,29 @@
 # frozen_string_literal: true
 
-# Makes `gem "gyre"` sufficient for Rails: `bin/rails server` starts Gyre, and Rails keeps state by
-# fiber. Loaded by lib/gyre.rb. Everything else is set when the server starts
-# (Gyre::Web::Isolation), so that other servers and the console are unaffected.
+# Makes `gem "gyre"` sufficient for Rails: `bin/rails server` starts Gyre, and state belongs to a
+# request with all its fibers, in a job process or a console to the thread. Loaded by lib/gyre.rb.
+# Everything else is set when the server starts (Gyre::Web::Isolation).
 
+require "gyre/scheduler/job"
 require "gyre/version"
+require "gyre/web/frameworks/execution_state"
 
 module Gyre
   # Rails finds this class by its superclass.
   class Railtie < ::Rails::Railtie
+    # Whether events of WebSocket handlers and live pages run in Rails' executor, as requests do:
+    # `config.gyre.executor = false` turns it off.
+    config.gyre = ::ActiveSupport::OrderedOptions.new
+    config.gyre.executor = true
+
     # Sets the isolation level :fiber, because requests share a thread. Keeps a level that the app
     # has set; the server refuses :thread.
-    config.before_configuration { |app| app.config.active_support.isolation_level ||= :fiber if app.config.respond_to?(:active_support) }
+    config.before_configuration do |app|
+      app.config.active_support.isolation_level ||= :fiber if app.config.respond_to?(:active_support)
+      Web::ExecutionState.install
+    end
+
+    config.after_initialize { |app| Job.executor = app.executor if app.config.gyre.executor }
 
     # Makes Gyre the server of system tests, unless the application names another server.
     initializer "gyre.capybara" do

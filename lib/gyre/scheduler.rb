@@ -13,6 +13,7 @@ require_relative "scheduler/async_guests"
 require_relative "scheduler/fiber_raise"
 require_relative "scheduler/fork"
 require_relative "scheduler/io_buffer"
+require_relative "scheduler/job"
 require_relative "scheduler/pooled_fiber"
 
 module Gyre

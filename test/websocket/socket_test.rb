@@ -153,6 +153,42 @@ module WebSocketSockets
     end
   end
 
+  # Notes state as Active Support keeps it, in a variable of the Fiber.
+  class Stateful
+    def on_open(_socket) = Fiber.current.instance_variable_set(:@user, "opened")
+
+    def on_message(socket, message)
+      before = Fiber.current.instance_variable_get(:@user)
+      Fiber.current.instance_variable_set(:@user, message)
+      socket.write(before.inspect)
+    end
+  end
+
+  def test_each_event_begins_without_the_state_of_an_earlier_one
+    serve(->(env) { Gyre::WebSocket.open(env, Stateful.new) }) do |served|
+      peers = Array.new(10) { open_websocket(served) }
+      served.on_loop { peers.each { |peer| 2.times { peer.text("ann") } } }
+      assert_equal ["nil"], peers.flat_map { |peer| [peer.message, peer.message] }.uniq
+    end
+  end
+
+  def test_a_handlers_events_run_in_the_executor_and_a_block_does_not
+    wrapped = Thread::Queue.new
+    Gyre::Job.executor = Module.new { define_singleton_method(:wrap) { |&event| wrapped.push(event.call) } }
+    app = lambda do |env|
+      env["PATH_INFO"] == "/block" ? Gyre::WebSocket.open(env) { |socket| socket.write(socket.read) } : Gyre::WebSocket.open(env, Events.new { |_, text| text })
+    end
+    serve(app) do |served|
+      assert_equal "hi", open_websocket(served, "/block").text("hi").message
+      assert_empty wrapped
+      open_websocket(served, "/handler").text("hello")
+      wrapped.pop # on_open
+      assert_equal "hello", wrapped.pop
+    end
+  ensure
+    Gyre::Job.executor = nil
+  end
+
   def test_a_handler_learns_of_a_client_that_vanishes
     events = Events.new
     serve(->(env) { Gyre::WebSocket.open(env, events) }) do |served|

@@ -302,9 +302,26 @@ static VALUE scheduler_outside(VALUE self, VALUE change) {
   return Qnil;
 }
 
+/* Returns the owner of the running code's state: the pooled fiber at the bottom of its chain, which
+ * runs the job; outside of jobs the thread. */
+static VALUE job_current(VALUE module) {
+  VALUE self = rb_fiber_scheduler_get();
+  if (NIL_P(self)) return rb_thread_current();
+  if (!gyre_scheduler_is_native(self)) return rb_funcall(module, rb_intern("of"), 1, self);
+  const struct gyre_worker *worker = gyre_scheduler_get(self)->running.worker;
+  return worker ? worker->fiber : rb_thread_current();
+}
+
+static VALUE job_forget(VALUE module) {
+  gyre_forget_state();
+  return Qnil;
+}
+
 void gyre_init_scheduler(void) {
   blocking = ID2SYM(rb_intern("blocking"));
-  VALUE class = gyre_cScheduler;
+  VALUE class = gyre_cScheduler, job = rb_define_module_under(gyre_mGyre, "Job");
+  rb_define_singleton_method(job, "current", job_current, 0);
+  rb_define_singleton_method(job, "forget", job_forget, 0);
   rb_define_alloc_func(class, scheduler_allocate);
   rb_define_private_method(class, "open_native", scheduler_open_native, 1);
   rb_define_method(class, "yield", scheduler_yield, 0);

@@ -254,9 +254,11 @@ void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post);
 static inline void gyre_post_here(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   if (gyre_list_empty(&post->node)) gyre_list_append(&scheduler->posts, &post->node);
 }
-/* Called by a job that continues as another job. Drops the fiber's interrupts and unblocks, and, if
- * `forget`, its fiber-locals and storage. */
-void gyre_job_is_over(struct gyre_scheduler *scheduler, bool forget);
+/* Called by a job that continues as another job. Drops the fiber's interrupts and unblocks. */
+void gyre_job_is_over(struct gyre_scheduler *scheduler);
+/* Clears what the job has left in the current fiber: fiber-locals, storage and variables of the
+ * Fiber object, where frameworks keep a request's state. */
+void gyre_forget_state(void);
 /* Called by a job that may wait for long. Returns its stack's unused pages to the kernel. */
 void gyre_job_stays(struct gyre_scheduler *scheduler);
 

@@ -135,7 +135,14 @@ VALUE gyre_present_storage(void) {
   return has_storage ? rb_funcall(rb_fiber_current(), rb_intern("storage"), 0) : Qnil;
 }
 
-static VALUE forget_job(VALUE nothing) {
+static int forget_variable(ID name, VALUE value, st_data_t fiber) {
+  if (!NIL_P(value)) rb_ivar_set((VALUE)fiber, name, Qnil);
+  return ST_CONTINUE;
+}
+
+void gyre_forget_state(void) {
+  VALUE self = rb_fiber_current();
+  if (rb_ivar_count(self)) rb_ivar_foreach(self, forget_variable, (st_data_t)self);
   VALUE thread = rb_thread_current();
   VALUE keys = rb_funcall(thread, rb_intern("keys"), 0);
   for (long i = 0; i < RARRAY_LEN(keys); i++) {
@@ -148,14 +155,17 @@ static VALUE forget_job(VALUE nothing) {
       rb_funcall(fiber_class, rb_intern("[]="), 2, RARRAY_AREF(keys, i), Qnil);
     }
   }
+}
+
+static VALUE forget_job(VALUE nothing) {
+  gyre_forget_state();
   return Qnil;
 }
 
-void gyre_job_is_over(struct gyre_scheduler *scheduler, bool forget) {
+void gyre_job_is_over(struct gyre_scheduler *scheduler) {
   VALUE fiber = rb_fiber_current();
   gyre_interrupts_drop(scheduler, fiber);
   gyre_forget_early(scheduler, fiber);
-  if (forget) forget_job(Qnil);
 }
 
 void gyre_job_stays(struct gyre_scheduler *scheduler) {

@@ -470,21 +470,21 @@ static VALUE websocket_event(VALUE self) {
   return on_close;
 }
 
-/* Ends the code's run. Returns the turn's next due socket, or nil. `clean` is false if fiber-locals
- * are left, and nil if an interrupt has ended the code; the socket is then closed, too. */
-static VALUE websocket_over(VALUE self, VALUE clean) {
+/* Ends the code's run. Returns the turn's next due socket, or nil. `done` is nil if an interrupt has
+ * ended the code; the socket is then closed, too. */
+static VALUE websocket_over(VALUE self, VALUE done) {
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
   struct gyre_scheduler *scheduler = websocket->acceptor->scheduler;
   websocket->run.busy = false;
   websocket->run.fiber = Qnil;
-  if (NIL_P(clean)) {
+  if (NIL_P(done)) {
     websocket->run.told = websocket->discards = true;
     gyre_websocket_close(
         websocket, websocket->acceptor->draining ? GYRE_WEBSOCKET_GOING_AWAY : GYRE_WEBSOCKET_SERVER_ERROR, "", 0);
   }
   settle(websocket);
-  if (NIL_P(clean) || gyre_list_empty(&scheduler->due_posts)) return Qnil;
-  gyre_job_is_over(scheduler, !RTEST(clean));
+  if (NIL_P(done) || gyre_list_empty(&scheduler->due_posts)) return Qnil;
+  gyre_job_is_over(scheduler);
   return take_due(scheduler);
 }
 

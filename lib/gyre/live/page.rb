@@ -4,6 +4,7 @@
 # fiber, except one for each Live#every.
 
 require "gyre/broadcast"
+require "gyre/scheduler/job"
 require "gyre/sync/queue"
 require "json"
 
@@ -83,11 +84,9 @@ module Gyre
 
       def every(seconds, block)
         Fiber.schedule do
-          guard do
-            until @socket.closed?
-              @closed.pop(timeout: seconds)
-              update(&block) unless @socket.closed?
-            end
+          until @socket.closed?
+            @closed.pop(timeout: seconds)
+            guard { update(&block) } unless @socket.closed?
           end
         end
         nil
@@ -152,9 +151,9 @@ module Gyre
         [first, old.size - first - last, new[first...new.size - last]]
       end
 
-      # Handles exceptions of blocks that run outside of callbacks.
-      def guard
-        yield
+      # Runs blocks outside of callbacks as an event. Handles their exceptions.
+      def guard(&block)
+        Job.event(&block)
       rescue StandardError => error
         WebSocket::Session.failed(@socket, error)
       end

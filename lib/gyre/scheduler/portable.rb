@@ -193,7 +193,7 @@ module Gyre
 
       def backend = Loop::Select::NAME
 
-      def_delegators :@fibers, :stats, :list_waits, :waiting_in, :working?, :ask, :pulse, :suspicious=, :pace
+      def_delegators :@fibers, :stats, :list_waits, :waiting_in, :working?, :job, :ask, :pulse, :suspicious=, :pace
 
       # Called in a forked child: only the forking fiber continues, on a new loop.
       def process_fork

@@ -4,6 +4,7 @@
 # exceptions. Called by ext/gyre/websocket/connection.c.
 
 require "gyre/errors"
+require "gyre/scheduler/job"
 
 module Gyre
   class WebSocket
@@ -14,8 +15,7 @@ module Gyre
       MESSAGES = 1
       DRAINED = 2
       CLOSE = 4
-      STORAGE = Fiber.method_defined?(:storage)
-      private_constant :MESSAGES, :DRAINED, :CLOSE, :STORAGE
+      private_constant :MESSAGES, :DRAINED, :CLOSE
 
       class << self
         # Returns the flags of the events that a handler wants.
@@ -26,26 +26,21 @@ module Gyre
         end
 
         # Calls a socket's handler, then the handlers of other sockets that are due in this turn.
-        # They share this fiber until one of them waits.
+        # They share this fiber until one of them waits, but no state: each event begins without.
         def serve(socket)
-          thread, fiber = Thread.current, Fiber.current
           while socket
-            handler, clean = socket.handler, nil
+            handler, done = socket.handler, nil
             begin
               while (event = event_of(socket))
                 begin
-                  if event.is_a?(String)
-                    handler.on_message(socket, event)
-                  else
-                    tell(handler, event, socket)
-                  end
+                  handler.is_a?(Block) ? tell(handler, event, socket) : Job.event { tell(handler, event, socket) }
                 rescue Exception => error # rubocop:disable Lint/RescueException -- whatever an app raises, the server lives
                   failed(socket, error)
                 end
               end
-              clean = thread.keys.empty? && !(STORAGE && fiber.storage)
+              done = true
             ensure
-              socket = socket.over(clean)
+              socket = socket.over(done)
             end
           end
         end
@@ -61,6 +56,7 @@ module Gyre
         # All methods but on_message are optional.
         def tell(handler, event, socket)
           case event
+          when String then handler.on_message(socket, event)
           when :on_open then handler.on_open(socket) if handler.respond_to?(:on_open)
           when :on_drained then handler.on_drained(socket)
           else handler.on_close(socket)

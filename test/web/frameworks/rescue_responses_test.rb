@@ -10,10 +10,11 @@ class WebRescueResponsesTest < Minitest::Test
   NAME = "Gyre::HTTP::RequestTimeout"
 
   def applied(responses)
-    wrapper = Class.new { define_singleton_method(:rescue_responses) { responses } }
+    wrapper = Class.new { singleton_class.attr_accessor(:rescue_responses) }
+    wrapper.rescue_responses = responses.freeze # as Rails 8.2 has it
     Object.const_set(:ActionDispatch, Module.new.tap { |dispatch| dispatch.const_set(:ExceptionWrapper, wrapper) })
     Gyre::Web::RescueResponses.apply
-    responses[NAME]
+    wrapper.rescue_responses[NAME]
   ensure
     Object.send(:remove_const, :ActionDispatch)
   end

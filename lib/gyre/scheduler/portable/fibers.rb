@@ -248,6 +248,9 @@ module Gyre
 
         def working?(fiber) = @jobs.key?(fiber)
 
+        # Returns the fiber of the running job, or nil.
+        def job = (@base.fiber if @base && @jobs.key?(@base.fiber))
+
         # Returns a number that changes with each turn and switch, nil while the loop waits. Any
         # thread may call it.
         def pulse

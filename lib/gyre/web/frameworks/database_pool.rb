@@ -42,8 +42,9 @@ module Gyre
       def apply
         return unless defined?(::ActionDispatch::ExceptionWrapper)
 
-        responses = ::ActionDispatch::ExceptionWrapper.rescue_responses
-        responses[NAME] = :service_unavailable unless responses.key?(NAME)
+        wrapper = ::ActionDispatch::ExceptionWrapper
+        responses = wrapper.rescue_responses # frozen from Rails 8.2 on
+        wrapper.rescue_responses = responses.merge(NAME => :service_unavailable) unless responses.key?(NAME)
       end
     end
   end

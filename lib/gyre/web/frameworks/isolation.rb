@@ -2,9 +2,11 @@
 
 # Sets Active Support's isolation level to :fiber. At the level :thread, requests would share
 # transactions, I18n and current attributes. Called by Gyre::Web::Server before it listens. Loads
-# nothing. ThreadState handles other gems; ThreadVariables reports other thread variables.
+# nothing. ExecutionState lets a request's inner fibers share its state; ThreadState handles other
+# gems; ThreadVariables reports other thread variables.
 
 require "gyre/errors"
+require "gyre/web/frameworks/execution_state"
 require "gyre/web/frameworks/interlock"
 require "gyre/web/frameworks/thread_state"
 
@@ -16,14 +18,16 @@ module Gyre
       # Raises StartError if the app configures :thread or its Active Record supports only threads.
       def apply(log)
         ThreadState.apply(log)
-        return refuse_old unless defined?(::ActiveSupport::IsolatedExecutionState)
+        refuse_old if defined?(::ActiveRecord::Base) && old?
+        return unless defined?(::ActiveSupport::IsolatedExecutionState)
 
         count_fibers
         state = ::ActiveSupport::IsolatedExecutionState
-        return unless state.isolation_level == :thread
+        return ExecutionState.install if state.isolation_level == :fiber
 
         refuse_thread if configured == :thread
         release_connections
+        ExecutionState.install
         state.isolation_level = :fiber
         log.info("Active Support's isolation level is :fiber now, for requests share a thread")
       end
@@ -49,8 +53,6 @@ module Gyre
         return unless defined?(::ActiveRecord::Base) && ::ActiveRecord::Base.respond_to?(:connection_handler)
 
         ::ActiveRecord::Base.connection_handler.clear_active_connections!(:all)
-      rescue ArgumentError # before Rails 7.1 roles cannot be named
-        ::ActiveRecord::Base.connection_handler.clear_active_connections!
       end
 
       def refuse_thread
@@ -58,11 +60,12 @@ module Gyre
                           "connections and transactions. Set it to :fiber, or remove the line: then it is set when the server starts"
       end
 
-      def refuse_old
-        return unless defined?(::ActiveRecord::Base)
+      # Active Record 7.0 keeps connections by thread at each isolation level.
+      def old? = !::ActiveRecord.respond_to?(:version) || ::ActiveRecord.version < ::Gem::Version.new("7.1")
 
-        raise StartError, "Active Record before 7.0 has one connection for each thread. Requests share a thread here, so they would get into " \
-                          "each other's transactions. Rails 7.0 or newer is needed"
+      def refuse_old
+        raise StartError, "Active Record before 7.1 has one connection for each thread. Requests share a thread here, so they would get into " \
+                          "each other's transactions. Rails 7.1 or newer is needed"
       end
     end
   end

@@ -6,6 +6,7 @@
 # depend on the version alone. Loads no gem.
 
 require "gyre/scheduler"
+require "gyre/scheduler/job"
 require "set"
 
 module Gyre
@@ -18,7 +19,7 @@ module Gyre
       HUB = "config.hub_isolation_level = :fiber"
 
       TABLE = [
-        Row.new("activerecord", "< 7.0", nil, "requests share a connection and its transaction", 'gem "rails", ">= 7.0"'),
+        Row.new("activerecord", "< 7.1", nil, "requests share a connection and its transaction", 'gem "rails", ">= 7.1"'),
         Row.new("sequel", "< 5.32", nil, "requests share a connection and its transaction", 'gem "sequel", ">= 5.32"'),
         Row.new("mongoid", "< 9.1", nil, "requests share sessions, transactions and scopes",
                 'gem "mongoid", ">= 9.1" (Ruby 3.2 or newer)'),
@@ -41,13 +42,22 @@ module Gyre
         Row.new("bullet", ">= 8.0", -> { defined?(::Bullet) && ::Bullet.enable? }, "queries are counted for another request", 'gem "bullet", "< 8"')
       ].each(&:freeze).freeze
 
-      # Keeps I18n.config by fiber, as i18n 1.15 does from Ruby 3.2 on. (Up to 1.14.7: by thread.)
-      module LocaleByFiber
-        def config = Thread.current[:i18n_config] ||= ::I18n::Config.new
+      # Keeps I18n.config by job. (i18n 1.15 keeps it in fiber storage from Ruby 3.2 on, up to
+      # 1.14.7 by thread.)
+      module LocaleByJob
+        VARIABLE = :@gyre_i18n_config
+
+        def config = Job.current.instance_variable_get(VARIABLE) || (self.config = ::I18n::Config.new)
 
         def config=(value)
-          Thread.current[:i18n_config] = value
+          Job.current.instance_variable_set(VARIABLE, value)
         end
+      end
+
+      # Prepended to Sequel: a connection's owner. By Sequel's own extension (fiber_concurrency) a
+      # request's inner fibers would have other connections.
+      module ConnectionByJob
+        def current = Job.current
       end
 
       module_function
@@ -77,20 +87,20 @@ module Gyre
       end
 
       def separate_sequel(log)
-        return unless defined?(::Sequel) && ::Sequel.respond_to?(:current) && ::Sequel.current.is_a?(Thread)
+        return if !defined?(::Sequel) || !::Sequel.respond_to?(:current) || ::Sequel.singleton_class < ConnectionByJob
 
-        ::Sequel.extension(:fiber_concurrency)
-        log.info("Sequel's connections are by fiber now (Sequel.extension :fiber_concurrency), for requests share a thread")
+        ::Sequel.singleton_class.prepend(ConnectionByJob)
+        log.info("Sequel's connections are by request now, for requests share a thread")
       end
 
       def separate_i18n(log)
         return unless defined?(::I18n) && ::I18n.respond_to?(:config)
 
         ::I18n.config
-        return if ::I18n.singleton_class < LocaleByFiber || !Thread.current.thread_variable?(:i18n_config)
+        return if ::I18n.singleton_class < LocaleByJob || !Thread.current.thread_variable?(:i18n_config)
 
-        ::I18n.singleton_class.prepend(LocaleByFiber)
-        log.info("I18n's locale is by fiber now, for requests share a thread")
+        ::I18n.singleton_class.prepend(LocaleByJob)
+        log.info("I18n's locale is by request now, for requests share a thread")
       end
 
       def by_thread?(variable) = defined?(::Concurrent::ThreadLocalVar) && variable.is_a?(::Concurrent::ThreadLocalVar)

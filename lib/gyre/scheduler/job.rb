@@ -1,0 +1,46 @@
+# frozen_string_literal: true
+
+# Gyre::Job: to which fiber or thread the state of the running code belongs. A job is what a pooled
+# fiber runs: a request, a task, the code of a WebSocket. Frameworks ask here (Web::Isolation) where
+# they would ask for the current fiber, so that fibers that a job makes (Enumerator#next, the
+# resolvers of GraphQL) have the job's state. ext/gyre/fiber/scheduler.c has `current` and `forget`.
+
+require_relative "../native"
+
+module Gyre
+  # The owner of the running code's state.
+  module Job
+    class << self
+      # @!method current
+      #   Returns the owner: the fiber that runs the job, also within fibers that the job has
+      #   resumed; outside of jobs the thread. Under the scheduler of another gem, the current fiber.
+      #   @return [Fiber, Thread]
+
+      # @!method forget
+      #   Clears the current fiber's locals, storage and variables. Called after an event.
+      #   @return [void]
+      #   @api private
+
+      # @return [#wrap, nil] runs events: Rails' executor; nil: events just run
+      # @api private
+      attr_accessor :executor
+
+      # Runs an event of a WebSocket's handler or a live page. Leaves no state for the next event,
+      # which may be another user's.
+      # @api private
+      def event(&block)
+        @executor ? @executor.wrap(&block) : yield
+      ensure
+        forget
+      end
+
+      # Returns the owner under a scheduler that is not native.
+      # @api private
+      def of(scheduler) = scheduler.is_a?(Scheduler) ? scheduler.job || Thread.current : Fiber.current
+
+      unless Native.available?
+        def current = Fiber.scheduler ? of(Fiber.scheduler) : Thread.current
+      end
+    end
+  end
+end
