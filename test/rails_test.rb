@@ -37,7 +37,11 @@ class RailsTest < Minitest::Test
   end
 
   def test_state_belongs_to_the_job_in_every_process
-    assert_equal "Gyre::Job\n", run_with("level(nil); ActiveSupport::IsolatedExecutionState.isolation_level = :fiber; p ActiveSupport::IsolatedExecutionState.scope")
+    assert_equal "Gyre::Job\n", run_with(<<~RUBY)
+      state = ActiveSupport::IsolatedExecutionState
+      state.isolation_level = level(nil)
+      p state.scope
+    RUBY
   end
 
   def test_events_run_in_rails_executor_unless_the_application_says_otherwise

@@ -176,7 +176,9 @@ module WebSocketSockets
     wrapped = Thread::Queue.new
     Gyre::Job.executor = Module.new { define_singleton_method(:wrap) { |&event| wrapped.push(event.call) } }
     app = lambda do |env|
-      env["PATH_INFO"] == "/block" ? Gyre::WebSocket.open(env) { |socket| socket.write(socket.read) } : Gyre::WebSocket.open(env, Events.new { |_, text| text })
+      next Gyre::WebSocket.open(env, Events.new { |_, text| text }) unless env["PATH_INFO"] == "/block"
+
+      Gyre::WebSocket.open(env) { |socket| socket.write(socket.read) }
     end
     serve(app) do |served|
       assert_equal "hi", open_websocket(served, "/block").text("hi").message

@@ -470,8 +470,8 @@ static VALUE websocket_event(VALUE self) {
   return on_close;
 }
 
-/* Ends the code's run. Returns the turn's next due socket, or nil. `done` is nil if an interrupt has
- * ended the code; the socket is then closed, too. */
+/* Ends the code's run. Returns the turn's next due socket, or nil. `done` is nil if an interrupt
+ * has ended the code; the socket is then closed, too. */
 static VALUE websocket_over(VALUE self, VALUE done) {
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
   struct gyre_scheduler *scheduler = websocket->acceptor->scheduler;

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Gives Active Support's state (current attributes, locale, tags of the log, Active Record's roles,
-# connections and transactions) to the job: in each fiber that a request makes its state is the
-# request's, as it is in a thread. Installed by the Railtie in all processes, and by Isolation. Loads
-# nothing but the job.
+# Gives Active Support's state (current attributes, time zone, tags of the log, Active Record's
+# roles, connections and transactions) to the job: code in fibers that a request makes has the
+# request's state, as in a thread. Installed by the Railtie in all processes, and by Isolation.
+# Loads no part of Rails.
 
 require "gyre/scheduler/job"
 
@@ -45,8 +45,8 @@ module Gyre
         end
       end
 
-      # The lock of a connection that a test shares with the requests of its server. Active Support's
-      # locks have a thread or a fiber as their owner; of this one a job with all its fibers is.
+      # The lock of a connection that a test shares with the requests of its server. Its owner is a
+      # job with all its fibers; that of Active Support's locks is a thread or a fiber.
       class Lock
         def initialize = @mutex = Thread::Mutex.new
 
