@@ -46,7 +46,14 @@ class DNSHostNamesTest < Minitest::Test
     assert_equal ["192.0.2.1"], names.call("one.test")
     assert_equal ["192.0.2.77"], names.call("file.test")
     assert_empty names.call("missing.test")
-    assert_empty names.call("silent.test"), "no answer is none, as it is in getaddrinfo"
+  end
+
+  def test_an_outage_of_name_servers_is_a_temporary_failure_for_all_callers
+    Gyre::HostNames.resolver = names("hosts: files dns\n", "")
+    errors = [-> { Gyre.run { TCPSocket.new("silent.test", 80) } }, -> { Gyre.run { Gyre.connect("tcp://silent.test:80") } },
+              -> { Gyre.connect("tcp://silent.test:80") }].map { |call| assert_raises(SocketError, &call) }
+    errors.each { |error| assert_match(/Temporary failure in name resolution \(silent\.test: no response in time\)/, error.message) }
+    assert_equal [Socket::EAI_AGAIN], errors.map(&:error_code).uniq
   end
 
   def test_other_ways_of_the_system_are_left_to_it

@@ -104,6 +104,47 @@ class DNSResolverTest < Minitest::Test
     assert_equal 3, server.queries.size
   end
 
+  def test_an_alias_of_a_missing_record_is_kept_no_longer_than_its_own_ttl
+    server = scripted { |bytes| reply_to(bytes, "one.test 0 CNAME two.test", authority: [SOA]) }
+    2.times { assert_empty resolver(server.address).records("one.test") }
+    assert_equal 2, server.queries.size
+  end
+
+  def test_a_ttl_with_the_top_bit_is_zero
+    server = scripted { |bytes| reply_to(bytes, "one.test #{1 << 31} A 192.0.2.1") }
+    resolver = resolver(server.address)
+    2.times { assert_equal [0], resolver.records("one.test").map(&:ttl) }
+    assert_equal 2, server.queries.size
+  end
+
+  # --- names ---
+
+  def test_names_of_services_have_spaces_and_accents_and_come_as_they_are_or_escaped
+    server = scripted { |bytes| reply_to(bytes, "#{name_of(bytes)} 60 MX 1 box.test", "alias.test 60 CNAME plain.test") }
+    resolver = resolver(server.address)
+    ["My Printer._ipp.test", "My\\032Printer._ipp.test", "Café._ipp.test"].each do |name|
+      assert_equal 1, resolver.records("#{name}.", "MX").size, name
+    end
+    assert_equal 2, server.queries.size
+  end
+
+  def test_candidates_that_a_search_domain_makes_invalid_are_skipped
+    server = scripted { |bytes| name_of(bytes).start_with?("known") ? reply_to(bytes, "#{name_of(bytes)} 60 A 192.0.2.1") : reply_to(bytes, rcode: 3) }
+    long = (["a" * 60] * 4).join(".")
+    assert_empty resolver(server.address, search: ["department.example.org"]).addresses(long)
+    ["x" * 70, ".test", (["a" * 60] * 4).join(".")].each do |domain|
+      assert_equal ["192.0.2.1"], resolver(server.address, search: [domain]).addresses("known.example.org")
+    end
+  end
+
+  def test_single_request_asks_one_question_after_another_each_from_its_own_port
+    server = scripted { |bytes| reply_to(bytes, "one.test 60 #{type_of(bytes) == 1 ? "A 192.0.2.1" : "AAAA 2001:db8::1"}") }
+    resolver = resolver(server.address)
+    resolver.instance_variable_set(:@configuration, Gyre::DNS::Configuration.new("options single-request-reopen"))
+    assert_equal 2, resolver.addresses("one.test").size
+    assert_equal 2, server.ports.uniq.size
+  end
+
   # --- one query for all callers ---
 
   def test_callers_of_one_name_share_a_query

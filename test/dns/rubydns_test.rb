@@ -77,11 +77,14 @@ class DNSRubyDNSTest < Minitest::Test
     server.match("other") { |found| found.respond!("10.1.1.1") }
     p made.call(IN::A, server).tap { |found| found.append!("other") }.response.answer.map { |_, _, resource| resource.address.to_s }
     p ("x" * 300).chunked.map(&:size)
+    endpoints = [[:tcp, "127.0.0.1", 5353], [:udp, "127.0.0.2", 53], [:tcp, "127.0.0.2", 53]]
+    puts Async::DNS::Resolver.new(endpoints).upstream.servers.join(" ")
   RUBY
 
   def test_rules_and_transactions_stand_alone_as_in_its_tests
     output = run_program(*ruby_command("-rgyre/dns/rubydns", "-e", OWN_TESTS))
-    assert_equal "false\nfalse\ntrue\n7\n[[\"foo.bar\", 86400, \"10.0.0.2\"]]\ntrue\n[\"10.1.1.1\"]\n[255, 45]\n", output.out, output.err
+    assert_equal "false\nfalse\ntrue\n7\n[[\"foo.bar\", 86400, \"10.0.0.2\"]]\ntrue\n[\"10.1.1.1\"]\n[255, 45]\n" \
+                 "udp://127.0.0.2:53 tcp://127.0.0.1:5353\n", output.out, output.err
   end
 
   private

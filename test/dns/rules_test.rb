@@ -33,6 +33,16 @@ class DNSRulesTest < Minitest::Test
     assert_equal ["text"], respond(rules, "any.example", "MX").answers[0].resource.strings
   end
 
+  def test_names_of_services_match_as_they_are_and_escaped
+    rules = Gyre::DNS::Rules.new do
+      match("My Printer._ipp.example") { |t| t.respond!("plain", resource_class: IN::TXT) }
+      match("Caf\\195\\169.example") { |t| t.append!("My Printer._ipp.example") }
+    end
+    ["my printer._ipp.example", "My\\032Printer._ipp.example", "CafÉ.example".downcase].each do |name|
+      assert_equal ["plain"], respond(rules, name, "TXT").answers[0].resource.strings
+    end
+  end
+
   def test_next_goes_on_with_the_next_rule
     rules = Gyre::DNS::Rules.new do
       match(/x/) { next! }

@@ -55,6 +55,25 @@ class DNSUpstreamStreamTest < Minitest::Test
     end
   end
 
+  def test_a_server_that_answers_one_query_of_a_connection_answers_two_by_two_connections
+    server = scripted do |bytes|
+      [reply_to(bytes, "#{name_of(bytes)} 60 TXT one"), -> { server.end_connections }]
+    end
+    @upstream = Gyre::DNS::Upstream.new("tcp://#{server.address}", attempts: 1, timeout_s: 60)
+    queries = %w[a.test b.test].map { |name| Gyre::DNS::Query.ask(name, 16) }
+    Gyre.run { @upstream.exchange(queries) }
+    assert queries.all?(&:answered?), queries.map(&:failure).inspect
+    assert_equal 2, server.connections
+  end
+
+  def test_a_server_over_tcp_without_edns_is_asked_without
+    server = scripted do |bytes|
+      Gyre::DNS::Message.parse(bytes).edns ? reply_to(bytes, rcode: 1) : reply_to(bytes, "a.test 60 TXT one")
+    end
+    @upstream = Gyre::DNS::Upstream.new("tcp://#{server.address}", attempts: 1, timeout_s: 60)
+    assert_equal "one", text("a.test")
+  end
+
   def test_a_server_that_ends_before_it_answers_is_not_an_answer
     server = scripted { server.close_connections && nil }
     @upstream = Gyre::DNS::Upstream.new("tcp://#{server.address}", attempts: 1, timeout_s: 60)

@@ -67,10 +67,10 @@ module UpstreamCases
     assert_equal "192.0.2.1", answer(upstream(server, timeout_s: 0.1, attempts: 50), "example.org")
   end
 
-  def test_silence_leads_to_the_next_server_which_is_the_first_from_then_on
+  def test_silence_leads_to_the_next_server_which_stays_the_first_for_a_while
     silent = scripted { nil }
     good = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") }
-    upstream = upstream(silent, good, timeout_s: 0.1, attempts: 50)
+    upstream = upstream(silent, good, timeout_s: 0.1, attempts: 50, stay_s: 600)
     assert_equal "192.0.2.1", answer(upstream, "example.org")
     silent.forge("last", silent.port)
     eventually { silent.queries.last == "last" } # and those before it
@@ -78,6 +78,54 @@ module UpstreamCases
     upstream.instance_variable_set(:@timeout_s, 60)
     9.times { assert_equal "192.0.2.1", answer(upstream, "example.org") }
     assert_equal before, silent.queries.size
+  end
+
+  def test_the_first_server_is_asked_first_again_after_a_failure_and_after_a_while_of_silence
+    broken = true
+    first = scripted { |bytes| broken ? reply_to(bytes, rcode: 2) : reply_to(bytes, "example.org 60 A 192.0.2.1") }
+    second = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.2") }
+    upstream = upstream(first, second)
+    assert_equal "192.0.2.2", answer(upstream, "example.org")
+    broken = false
+    assert_equal "192.0.2.1", answer(upstream, "example.org")
+    lost = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") if lost.queries.size > 2 }
+    upstream = upstream(lost, second, timeout_s: 0.3, attempts: 50, stay_s: 0)
+    assert_equal %w[192.0.2.2 192.0.2.1], Array.new(2) { answer(upstream, "example.org") }
+  end
+
+  def test_a_lower_case_answer_counts_from_a_server_without_tcp_and_is_expected_afterwards
+    server = scripted { |bytes| reply_to(bytes.b.tap { |query| query[12, 13] = query.byteslice(12, 13).downcase }, "example.org 60 A 192.0.2.1") }
+    server.refuse_tcp
+    upstream = upstream(server)
+    2.times { assert_equal "192.0.2.1", answer(upstream, "Example.org") }
+    assert_equal 3, server.queries.size
+    assert_equal "\x07Example\x03org".b, server.queries.last.byteslice(12, 12)
+  end
+
+  def test_a_server_behind_a_router_that_drops_edns_is_asked_without_after_half_the_time
+    server = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") unless Gyre::DNS::Message.parse(bytes).edns }
+    upstream = upstream(server, timeout_s: 0.2, attempts: 50)
+    assert_equal "192.0.2.1", answer(upstream, "example.org")
+    before = server.queries.size
+    assert_equal "192.0.2.1", answer(upstream, "example.org")
+    assert_equal before + 1, server.queries.size
+  end
+
+  def test_one_question_of_a_port_is_enough_for_a_router_that_passes_no_second_one_on
+    seen = []
+    server = scripted { |bytes, _, port| reply_to(bytes, *("example.org 60 A 192.0.2.1" if type_of(bytes) == 1)) if seen.count(port).zero? && seen << port }
+    queries = [1, 28].map { |type| Gyre::DNS::Query.ask("example.org", type) }
+    in_its_way { upstream(server, timeout_s: 0.2, attempts: 50).exchange(queries) }
+    assert queries.all?(&:answered?)
+  end
+
+  def test_bytes_behind_a_reply_are_ignored
+    assert_equal "192.0.2.1", answer(upstream(scripted { |bytes| "#{reply_to(bytes, "example.org 60 A 192.0.2.1")}\0\0" }), "example.org")
+  end
+
+  def test_a_server_in_the_zone_of_a_missing_interface_is_one_that_does_not_answer
+    good = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") }
+    assert_equal "192.0.2.1", answer(track(Gyre::DNS::Upstream.new("fe80::1%nosuch0", good.address, timeout_s: 60)), "example.org")
   end
 
   def test_a_close_leaves_the_connections_alone_that_others_open_meanwhile
@@ -238,6 +286,12 @@ class DNSServerAddressTest < Minitest::Test
       address = Gyre::DNS::ServerAddress.parse(text)
       assert_equal address, Gyre::DNS::ServerAddress.parse(address.to_s)
     end
+  end
+
+  def test_the_zone_of_a_link_local_address_is_kept_in_tasks
+    name, index = Socket.getifaddrs.first.then { |each| [each.name, each.ifindex] }
+    scope = -> { Gyre::DNS::ServerAddress.parse("fe80::53%#{name}").addrinfo.to_sockaddr[24, 4].unpack1("L") }
+    assert_equal [index, index], [scope.call, Gyre.run { scope.call }]
   end
 
   def test_other_text_is_not_a_name_server

@@ -23,6 +23,14 @@ class DNSWatchedFileTest < Minitest::Test
     end
   end
 
+  def test_each_of_the_first_callers_gets_a_value
+    Dir.mktmpdir do |folder|
+      reads = 0
+      file = Gyre::DNS::WatchedFile.new(File.join(folder, "file")) { (reads += 1) == 1 ? file.value : :value }
+      assert_equal %i[value value], Array.new(2) { file.value }
+    end
+  end
+
   private
 
   def file_after_a_second(file)

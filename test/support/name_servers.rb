@@ -35,7 +35,7 @@ module GyreTest
     end
 
     # The block gets each query's bytes (and :udp or :tcp, if it takes two), and returns a reply, an
-    # Array of them, or nil.
+    # Array of them (and of Procs to call between), or nil.
     def scripted(&block)
       server = Scripted.new(&block)
       (@scripted ||= []) << server
@@ -105,10 +105,18 @@ module GyreTest
 
       def address = "127.0.0.1:#{@port}"
 
+      def refuse_tcp
+        @threads.pop.kill.join
+        @tcp.close
+      end
+
       # Sends a packet from another port.
       def forge(bytes, port)
         UDPSocket.open { |socket| socket.send(bytes, 0, "127.0.0.1", port) }
       end
+
+      # Sends no more, and reads on.
+      def end_connections = @sockets.each { |socket| socket.close_write rescue IOError }
 
       def close_connections
         @sockets.each(&:close)
@@ -125,7 +133,7 @@ module GyreTest
 
       def answer(bytes, over, port = nil)
         @queries << bytes
-        Array(@block.call(*[bytes, over, port].take(@block.arity))).each { |reply| yield reply }
+        Array(@block.call(*[bytes, over, port].take(@block.arity))).each { |reply| reply.is_a?(Proc) ? reply.call : yield(reply) }
       end
 
       def serve_udp

@@ -28,6 +28,16 @@ static VALUE wire_name(VALUE self, VALUE text) {
   return rb_str_new((const char *)name, (long)gyre_dns_name_length(name));
 }
 
+/* Returns a name's text, without a final dot. Raises ArgumentError if the bytes are invalid. */
+static VALUE wire_text(VALUE self, VALUE bytes) {
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+  size_t at = 0;
+  StringValue(bytes);
+  if (gyre_dns_name_read((const uint8_t *)RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), &at, name) == 0)
+    rb_raise(rb_eArgError, "%+" PRIsVALUE " is not a domain name", bytes);
+  return gyre_dns_name_string(name);
+}
+
 /* Memory for a call, used only while no Ruby code, and so no other fiber, can run. */
 static _Thread_local uint8_t lent[GYRE_DNS_MESSAGE_BYTES + GYRE_DNS_EXPANDED_BYTES];
 
@@ -63,7 +73,7 @@ static VALUE read_records(struct reading *reading, unsigned count) {
     if (length < 0) fail("record data");
     VALUE data = rb_str_new((const char *)lent, length);
     rb_ary_push(records, rb_struct_new(record_class, gyre_dns_name_string(record.name), INT2FIX(record.type),
-                                       INT2FIX(record.class), UINT2NUM(record.ttl), data));
+                                       INT2FIX(record.class), UINT2NUM(gyre_dns_ttl(record.ttl)), data));
   }
   return records;
 }
@@ -180,4 +190,5 @@ void gyre_init_dns_message(void) {
   rb_define_module_function(wire, "parse", wire_parse, 1);
   rb_define_module_function(wire, "encode", wire_encode, 6);
   rb_define_module_function(wire, "name", wire_name, 1);
+  rb_define_module_function(wire, "text", wire_text, 1);
 }

@@ -221,9 +221,9 @@ static size_t adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
       gyre_dns_transaction_read_name(self, name) != found.question.name_length ||
       found.records_at != GYRE_DNS_HEADER_BYTES + found.question.name_length + 4) /* a compressed name */
     return 0;
-  size_t end = length, own = edns.present ? 11 + edns.options_length : 0;
+  size_t end = found.end, own = edns.present ? 11 + edns.options_length : 0;
   if (found.edns.present) { /* OPT must be the last record */
-    if (found.edns.options + found.edns.options_length != (const uint8_t *)reply + length) return 0;
+    if (found.edns.options + found.edns.options_length != (const uint8_t *)reply + end) return 0;
     end = found.opt_at;
     found.counts[3]--;
   }

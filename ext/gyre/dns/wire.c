@@ -216,7 +216,8 @@ enum gyre_dns_verdict gyre_dns_query_read(struct gyre_dns_query *query, const ui
     bool placed = i >= records - query->counts[3] && record.name_length == 1 && !query->edns.present;
     if (!placed || !read_opt(&query->edns, bytes, &record)) return GYRE_DNS_MALFORMED;
   }
-  return at == length ? GYRE_DNS_WELL_FORMED : GYRE_DNS_MALFORMED;
+  query->end = at;
+  return at == length || (query->flags & GYRE_DNS_QR) ? GYRE_DNS_WELL_FORMED : GYRE_DNS_MALFORMED;
 }
 
 const uint8_t *gyre_dns_option(const struct gyre_dns_edns *edns, uint16_t code, size_t *length) {

@@ -80,7 +80,7 @@ struct gyre_dns_record {
 struct gyre_dns_query {
   uint16_t id, flags, counts[4];   /* numbers of questions, answers, authority and additional records */
   struct gyre_dns_record question; /* the first question; name_length 0: there is none */
-  size_t records_at, opt_at;       /* places of the first record and of OPT */
+  size_t records_at, opt_at, end;  /* places of the first record, of OPT, and behind the last */
   struct gyre_dns_edns edns;
 };
 
@@ -90,7 +90,8 @@ enum gyre_dns_verdict {
   GYRE_DNS_MALFORMED, /* id and flags are set, and the question if it could be read */
 };
 
-/* Reads a message. The query's options then point into `bytes`. */
+/* Reads a message. The query's options then point into `bytes`. A response may have bytes behind
+ * its end, which some servers send. */
 enum gyre_dns_verdict gyre_dns_query_read(struct gyre_dns_query *query, const uint8_t *bytes, size_t length);
 
 /* Returns an EDNS option's bytes, or NULL. */
@@ -130,6 +131,8 @@ static inline uint16_t gyre_dns_16(const uint8_t *bytes) { return (uint16_t)(byt
 static inline uint32_t gyre_dns_32(const uint8_t *bytes) {
   return (uint32_t)gyre_dns_16(bytes) << 16 | gyre_dns_16(bytes + 2);
 }
+/* A TTL with the top bit set means zero (RFC 2181, section 8). */
+static inline uint32_t gyre_dns_ttl(uint32_t ttl) { return ttl > INT32_MAX ? 0 : ttl; }
 static inline void gyre_dns_put_16(uint8_t *to, uint16_t number) {
   to[0] = (uint8_t)(number >> 8);
   to[1] = (uint8_t)number;

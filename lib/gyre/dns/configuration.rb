@@ -37,7 +37,7 @@ module Gyre
       def initialize(text, host_name: Socket.gethostname)
         @servers, @search = [], nil
         @ndots, @timeout_s, @attempts = 1, 5, 2
-        @rotate = @tcp = false
+        @rotate = @tcp = @single = false
         @exact = true
         text.each_line { |line| read(*line.sub(/\A[#;].*/m, "").split) }
         @servers = ["127.0.0.1"] if @servers.empty?
@@ -51,11 +51,15 @@ module Gyre
       # @return [Boolean] whether queries use TCP first
       def tcp? = @tcp
 
+      # @return [Boolean] whether each query waits for the one before it, and has a port of its own
+      def single? = @single
+
       # @param environment [Hash{String => String}]
       # @return [Boolean] whether all settings are supported here
       def exact?(environment = ENV) = @exact && VARIABLES.none? { |name| environment.key?(name) }
 
-      # Returns the names to try, in their order (resolv.conf(5), "search" and "ndots").
+      # Returns the names to try, in their order (resolv.conf(5), "search" and "ndots"). Some may be
+      # invalid.
       # @param name [String]
       # @return [Array<String>]
       def candidates(name)
@@ -89,6 +93,7 @@ module Gyre
           instance_variable_set("@#{variable}", value.to_i.clamp(variable == :ndots ? 0 : 1, limit)) if value.to_s.match?(/\A\d/)
         elsif name == "rotate" then @rotate = true
         elsif name == "use-vc" then @tcp = true
+        elsif name.match?(/\Asingle-request(?:-reopen)?\z/) then @single = true
         elsif name.match?(INEXACT) then @exact = false
         end
       end
@@ -117,15 +122,14 @@ module Gyre
         @due_s = @state = nil
       end
 
+      # Does not wait for another thread or fiber: the first callers parse the file each.
       def value
         return @value if @due_s && Clock.now < @due_s
 
-        @due_s = Clock.now + CHECK_S
+        @due_s &&= Clock.now + CHECK_S
         state = (File.stat(@path).then { |stat| [stat.dev, stat.ino, stat.size, stat.mtime] } rescue []) # without a file
-        return @value if state == @state
-
-        @value = @parse.call((File.binread(@path) rescue ""))
-        @state = state
+        @value, @state = @parse.call((File.binread(@path) rescue "")), state unless state == @state
+        @due_s ||= Clock.now + CHECK_S
         @value
       end
     end

@@ -27,6 +27,12 @@ module Gyre
       end
     end
 
+    # No name server answered, as getaddrinfo reports it. A later attempt may succeed.
+    class TemporaryFailure < (defined?(Socket::ResolutionError) ? Socket::ResolutionError : SocketError)
+      # @return [Integer]
+      def error_code = Socket::EAI_AGAIN
+    end
+
     # @api private
     class SystemNames
       # Matches names whose last label is not a number; other names may be old forms of addresses.
@@ -46,7 +52,9 @@ module Gyre
         return unless name.match?(NAME) && (@mode == :always || exact?(name))
 
         @resolver.addresses(name)
-      rescue NoAnswer, ArgumentError
+      rescue NoAnswer => error
+        raise TemporaryFailure, "getaddrinfo: Temporary failure in name resolution (#{error.message})"
+      rescue ArgumentError
         []
       end
 

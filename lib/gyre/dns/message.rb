@@ -12,6 +12,11 @@ Gyre::Loop.require_native("Gyre::DNS")
 module Gyre
   # Server and resolver for DNS.
   module DNS
+    # Returns a name in lower case, escaped as in messages: services have names with spaces.
+    # Raises ArgumentError.
+    # @api private
+    def self.canonical(name) = Wire.text(Wire.name(name)).downcase
+
     # A DNS message is malformed. The error's status is the rcode FORMERR.
     class FormatError < ProtocolError
       def initialize(message = "malformed message") = super(message, 1)

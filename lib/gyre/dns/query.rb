@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One query and its reply. Chooses a random id and random case of the name
+# One query and its reply. Chooses random ids and random case of the name
 # (draft-vixie-dnsext-dns0x20) and checks whether a packet answers the query. Made by
 # Gyre::DNS::Resolver, or from a client's query. Has no socket and no clock.
 
@@ -14,10 +14,14 @@ module Gyre
       FAILURES = [1, 2, 4, 5].freeze
       # Response codes of servers that do not support EDNS (RFC 6891, section 7).
       UNKNOWN_EDNS = [1, 4].freeze
-      private_constant :HEADER_BYTES, :UNKNOWN_EDNS
+      # Counts of records before a lone OPT record, and that record's first bytes.
+      ONE_RECORD, OPT = "\0\0\0\0\0\1".b.freeze, "\0\0\x29".b.freeze
+      # Bytes sent; whether they have our own OPT record, and random case.
+      Form = Struct.new(:bytes, :edns, :mixed)
+      private_constant :HEADER_BYTES, :UNKNOWN_EDNS, :ONE_RECORD, :OPT, :Form
 
       # Raises ArgumentError for an invalid name.
-      def self.ask(name, type) = new(Message.query(name, type).encode, Wire.name(name), edns: true)
+      def self.ask(name, type) = new(Message.query(name, type).encode, Wire.name(name))
 
       # Returns nil unless the bytes are a query with one question.
       def self.wrap(bytes)
@@ -32,6 +36,7 @@ module Gyre
       attr_reader :reply
       # The reply's server.
       attr_reader :server
+      # The bytes written last.
       attr_reader :bytes
 
       # "server: reason" for each failure.
@@ -39,17 +44,14 @@ module Gyre
 
       def failure = failures.empty? ? "no response in time" : failures.uniq.first(3).join(", ")
 
-      # `edns`: whether the query ends with our own OPT record.
-      def initialize(given, name, edns: false)
+      def initialize(given, name)
         @given = given
-        @edns = edns
         @question_bytes = name.bytesize + 4
         @answered = false
         @failures = []
-        renew
+        @forms = {}
+        write
       end
-
-      def id = @bytes.byteslice(0, 2)
 
       def answered? = @answered
 
@@ -61,45 +63,33 @@ module Gyre
         @answered = verdict == :answer
       end
 
-      # Chooses another random id and case.
-      def renew
-        drawn = Random.urandom(2 + @question_bytes)
-        @bytes = @given.b
-        @bytes[0, 2] = drawn.byteslice(0, 2)
-        (0...(@question_bytes - 4)).each do |index|
-          byte = @bytes.getbyte(HEADER_BYTES + index)
-          # Changes only letters: the length of a label is below 64.
-          changes = drawn.getbyte(2 + index).odd? && (byte | 0x20).between?(97, 122)
-          @bytes.setbyte(HEADER_BYTES + index, byte ^ 0x20) if changes
-        end
+      # Returns the bytes to send. Each form has its own id, so that a reply tells its form.
+      def write(edns: true, mixed: true)
+        edns &&= optional_edns?
+        form = @forms[[edns, mixed]] ||= Form.new(draw(edns, mixed), edns, mixed)
+        @bytes = form.bytes
       end
 
-      # If the packet's code is in UNKNOWN_EDNS, removes EDNS from the query and returns true.
-      def leave_out_edns?(packet)
-        return false unless @edns && UNKNOWN_EDNS.include?(packet.getbyte(3) & 15)
+      # Returns whether the packet replies to a form without EDNS, although one with EDNS was sent.
+      def bare?(packet) = @forms.size > 1 && optional_edns? && form(packet)&.edns == false
 
-        @edns = false
-        @given = @given.byteslice(0, HEADER_BYTES + @question_bytes)
-        @given[10, 2] = "\0\0"
-        renew
-        true
-      end
-
-      # Returns :answer; :failure for a code in FAILURES; :truncated; or nil if the packet does not
-      # answer the query. A name in another case is :truncated: a repeat by TCP proves the sender.
+      # Returns :answer; :failure for a code in FAILURES; :truncated; :other_case if the packet has
+      # the name in another case; :without_edns if the server does not support EDNS; or nil if the
+      # packet does not answer the query.
       def verdict(packet)
-        return if packet.bytesize < HEADER_BYTES || !packet.start_with?(id) ||
-                  (packet.getbyte(2) & 0xf8) != (0x80 | (@bytes.getbyte(2) & 0x78))
+        return unless packet.bytesize >= HEADER_BYTES && (form = form(packet)) &&
+                      (packet.getbyte(2) & 0xf8) == (0x80 | (form.bytes.getbyte(2) & 0x78))
 
-        failure = FAILURES.include?(packet.getbyte(3) & 15)
-        count = packet.byteslice(4, 2)
-        return (:failure if failure && count == "\0\0") unless count == "\0\1" # old servers leave the question out
+        code, count = packet.getbyte(3) & 15, packet.byteslice(4, 2)
+        failure = form.edns && UNKNOWN_EDNS.include?(code) ? :without_edns : :failure if FAILURES.include?(code)
+        return (failure if count == "\0\0") unless count == "\0\1" # old servers leave the question out
 
-        question, sent = packet.byteslice(HEADER_BYTES, @question_bytes), @bytes.byteslice(HEADER_BYTES, @question_bytes)
-        return (:truncated if question.to_s.casecmp?(sent)) if question != sent
-        return :truncated if packet.getbyte(2).anybits?(2)
-
-        failure ? :failure : :answer
+        question, sent = [packet, form.bytes].map { |bytes| bytes.byteslice(HEADER_BYTES, @question_bytes) }
+        if question != sent
+          return unless question.to_s.casecmp?(sent)
+          return :other_case if form.mixed
+        end
+        failure || (packet.getbyte(2).anybits?(2) ? :truncated : :answer)
       end
 
       # Returns the reply. Its id and its spelling of the name are those of the given query.
@@ -110,6 +100,33 @@ module Gyre
         restored[0, 2] = @given.byteslice(0, 2)
         restored[HEADER_BYTES, @question_bytes] = @given.byteslice(HEADER_BYTES, @question_bytes) if restored.byteslice(4, 2) == "\0\1"
         restored
+      end
+
+      private
+
+      def form(packet) = @forms.each_value.find { |form| packet.start_with?(form.bytes.byteslice(0, 2)) }
+
+      # True if the query ends with an OPT record that requests no signatures.
+      def optional_edns?
+        opt = @given.byteslice((HEADER_BYTES + @question_bytes)..)
+        @given.byteslice(6, 6) == ONE_RECORD && opt.start_with?(OPT) && opt.getbyte(7).nobits?(0x80)
+      end
+
+      def draw(edns, mixed)
+        drawn = Random.urandom(2 + @question_bytes)
+        bytes = @given.b
+        if !edns && optional_edns?
+          bytes = bytes.byteslice(0, HEADER_BYTES + @question_bytes)
+          bytes[10, 2] = "\0\0"
+        end
+        bytes[0, 2] = drawn.byteslice(0, 2)
+        (0...(@question_bytes - 4)).each do |index|
+          byte = bytes.getbyte(HEADER_BYTES + index)
+          # Changes only letters: the length of a label is below 64.
+          changes = mixed && drawn.getbyte(2 + index).odd? && (byte | 0x20).between?(97, 122)
+          bytes.setbyte(HEADER_BYTES + index, byte ^ 0x20) if changes
+        end
+        bytes
       end
     end
   end

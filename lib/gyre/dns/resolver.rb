@@ -77,7 +77,7 @@ module Gyre
       # @raise [NoAnswer]
       # @raise [ArgumentError] the name or the type is invalid
       def query(name, type = A)
-        message = ask([[name.delete_suffix(".").downcase, DNS.type_number(type)]]).first
+        message = ask([[DNS.canonical(name), DNS.type_number(type)]]).first
         message.is_a?(NoAnswer) ? raise(message) : message
       end
 
@@ -129,15 +129,18 @@ module Gyre
         @configuration = Configuration.new(text)
         servers = @configuration.servers.map { |server| @configuration.tcp? ? "tcp://[#{server}]" : server }
         @upstream = Upstream.new(*servers, timeout_s: @configuration.timeout_s, attempts: @configuration.attempts,
-                                           rotate: @configuration.rotate?, **options)
+                                           rotate: @configuration.rotate?, stay_s: 0, **options)
       end
 
-      # Tries the candidates until one has records. If none has records, raises the first failure,
-      # because the failed candidate may have records. Raises immediately if no server answers.
+      # Tries the candidates until one has records. Skips invalid ones, as a search domain may make
+      # them. If none has records, raises the first failure, because the failed candidate may have
+      # records. Raises immediately if no server answers.
       def search(name, *types)
         failure = nil
+        DNS.canonical(name) # raises if no candidate can be valid
         configuration.candidates(name).each do |candidate|
-          messages = ask(types.map { |type| [candidate.downcase, type] })
+          candidate = (DNS.canonical(candidate) rescue next)
+          messages = ask(types.map { |type| [candidate, type] })
           found = messages.zip(types).flat_map { |message, type| select(message, candidate, type) }
           return found if found.any?
 
@@ -163,7 +166,7 @@ module Gyre
           target = own.find { |record| record.type == CNAME }
           return found if found.any? || target.nil?
 
-          name = target.resource.name.to_s
+          name = Wire.text(target.data)
         end
         []
       end
@@ -203,7 +206,7 @@ module Gyre
 
       def lead(questions)
         queries = questions.map { |question| Query.ask(*question) }
-        upstream.exchange(queries)
+        queries.each_slice(configuration.single? ? 1 : queries.size) { |some| upstream.exchange(some) }
         messages = questions.zip(queries).to_h { |question, query| [question, read(question, query)] }
       ensure
         promises = @lock.synchronize { questions.map { |question| @flights.delete(question) } }
@@ -230,7 +233,7 @@ module Gyre
         end
 
         soa = message.authority.find { |record| record.type == SOA } if [0, NXDOMAIN].include?(message.rcode)
-        @cache.store(question, message, soa && [soa.ttl, soa.resource.minimum].min, negative: true)
+        @cache.store(question, message, soa && [soa.ttl, soa.resource.minimum, *message.answers.map(&:ttl)].min, negative: true)
       end
     end
   end

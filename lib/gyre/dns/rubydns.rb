@@ -65,8 +65,8 @@ module Async
       def self.default = new
 
       def initialize(endpoints = [], timeout: 5, **)
-        addresses = endpoints.to_a.reject { |transport, *| transport == :tcp }
-        super(*addresses.map { |_, host, port| host.include?(":") ? "[#{host}]:#{port}" : "#{host}:#{port}" }, timeout_s: timeout)
+        addresses = endpoints.to_a.sort_by { |transport, *| transport == :tcp ? 1 : 0 }.uniq { |_, host, port| [host, port] }
+        super(*addresses.map { |transport, host, port| "#{transport}://#{host.include?(":") ? "[#{host}]" : host}:#{port}" }, timeout_s: timeout)
       end
     end
 

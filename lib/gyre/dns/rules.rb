@@ -64,14 +64,15 @@ module Gyre
       end
 
       # Adds a rule.
-      # @param pattern [String, Regexp, #call] a name; a callable gets name and resource class
+      # @param pattern [String, Regexp, #call] a name, escaped or not; a Regexp and a callable get the
+      #   name escaped as in zone files, the callable also the resource class
       # @param types [Array<Class>] resource classes; none: all
       # @yieldparam transaction [Transaction]
       # @yieldparam match [MatchData] of a Regexp; of the lower-case name if only that matches
       def match(pattern, *types, &block)
         numbers = types.flatten.compact.map { |type| DNS.type_number(type) }
         key = case pattern
-              when String then pattern.delete_suffix(".").downcase
+              when String then (DNS.canonical(pattern) rescue pattern.downcase) # an invalid name never matches
               when Regexp then Regexp.new(pattern.source, pattern.options | Regexp::IGNORECASE)
               end
         @rules << [numbers, key, matching(pattern, key, block)]

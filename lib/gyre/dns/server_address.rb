@@ -49,8 +49,19 @@ module Gyre
       # @return [Boolean]
       def udp? = protocol == "udp"
 
+      # Finds the zone of a link-local address (fe80::1%eth0) without getaddrinfo, whose hook in a
+      # scheduler may wait.
       # @return [Addrinfo] over UDP
-      def addrinfo = @addrinfo ||= Addrinfo.udp(host, port)
+      # @raise [Errno::ENODEV] the zone does not exist at the moment
+      def addrinfo
+        address, zone = host.split("%", 2)
+        return @addrinfo ||= Addrinfo.udp(host, port) unless zone
+
+        index = Integer(zone, 10, exception: false) || Socket.getifaddrs.find { |each| each.name == zone }&.ifindex or raise Errno::ENODEV, zone
+        sockaddr = Socket.sockaddr_in(port, address)
+        sockaddr[24, 4] = [index].pack("L") # sin6_scope_id
+        Addrinfo.new(sockaddr, nil, :DGRAM)
+      end
 
       # @return [String] host and port
       def authority = "#{host.include?(":") ? "[#{host}]" : host}:#{port}"

@@ -73,7 +73,7 @@ module Gyre
         type = DNS.type_number(resource_class || self.type)
         response # makes the response a Message
         former_name, former_type, former_options = self.name, self.type, @options
-        ask(name.to_s, type)
+        ask(Wire.text(Wire.name(name.to_s)), type)
         @options = options
         rules.process(self)
         true

@@ -21,7 +21,9 @@ module Gyre
       PLACES, STREAM_PLACES = 500, 100
       # Random bytes for a new forwarder, which uses ten for each question.
       RANDOM_BYTES = 5000
-      private_constant :STREAM_PLACES, :RANDOM_BYTES
+      # Seconds for which a server is asked without what it lacks.
+      LACK_S = 300
+      private_constant :STREAM_PLACES, :RANDOM_BYTES, :LACK_S
 
       # @return [Array<ServerAddress>]
       attr_reader :servers
@@ -31,9 +33,10 @@ module Gyre
       # @param attempts [Integer] rounds over all servers
       # @param race [Boolean] asks all servers at once over UDP; false: in turn
       # @param rotate [Boolean] whether queries begin with different servers
+      # @param stay_s [Numeric] how long a server is asked first after it answered for a silent one
       # @param tls [TLS::Context, nil] of a client; nil: verifies by the system's authorities
       # @raise [ArgumentError]
-      def initialize(*addresses, timeout_s: 5, attempts: 2, race: false, rotate: false, tls: nil)
+      def initialize(*addresses, timeout_s: 5, attempts: 2, race: false, rotate: false, stay_s: 10, tls: nil)
         @servers = addresses.flatten.map { |address| ServerAddress.parse(address) }
         raise ArgumentError, "a name server is missing" if @servers.empty?
 
@@ -43,8 +46,10 @@ module Gyre
         @attempts = attempts
         @race = race
         @rotate = rotate
+        @stay_s = stay_s
         @tls = TLS.context(tls, server: false)
-        @first = 0
+        @first = @return_s = 0
+        @lacks = {} # [server, :edns or :mixed] => time when it is tried again
         begin_anew
       end
 
@@ -61,8 +66,8 @@ module Gyre
       # false if only {#forward} can ask the question.
       # @api private
       def defer(transaction)
-        server = @servers[@first % @servers.size]
-        return false unless server.udp? && transaction.deferrable?
+        server = @servers[first]
+        return false unless server.udp? && transaction.deferrable? && !lacks?(server, :edns) && !lacks?(server, :mixed)
 
         until @forwarders[server]&.take(transaction)
           @forwarders[server] = Forwarder.new(server.addrinfo.to_sockaddr, Random.urandom(RANDOM_BYTES))
@@ -95,6 +100,13 @@ module Gyre
       # @return [String]
       def inspect = "#<#{self.class} #{@servers.join(", ")}>"
 
+      # Records that a server does not support EDNS, or answers with the name in another case.
+      # @api private
+      def lacks(server, what) = @lacks[[server, what]] = Clock.now + LACK_S
+
+      # @api private
+      def lacks?(server, what) = @lacks.fetch([server, what], 0) > Clock.now
+
       # @return [UpstreamStream, UpstreamHTTPS] for the server; TCP if the server's protocol is UDP
       # @api private
       def stream(server)
@@ -111,23 +123,37 @@ module Gyre
         @streams = {}.compare_by_identity
       end
 
+      # Returns the index of the server to begin with.
+      def first
+        return (@first += 1) % @servers.size if @rotate
+
+        Clock.now < @return_s ? @first : 0
+      end
+
       def ask(queries)
         exchange = Exchange.new(self, queries)
+        order = @servers.rotate(first)
         @attempts.times do
-          @first += 1 if @rotate
           # The servers of a slice are asked at once.
-          @servers.rotate(@first).each_slice(@race ? @servers.size : 1) do |servers|
+          order.each_slice(@race ? @servers.size : 1) do |servers|
             exchange.ask(servers, @timeout_s)
-            return @first = @servers.index(servers.first) if queries.all?(&:answered?)
+            return stay(servers.first, exchange) if queries.all?(&:answered?)
           end
+          order.rotate! if @rotate
         end
       ensure
         exchange&.close
       end
+
+      def stay(server, exchange)
+        return if @rotate || @servers.all? { |each| each.equal?(server) || exchange.heard?(each) || @servers.index(each) > @servers.index(server) }
+
+        @first, @return_s = @servers.index(server), Clock.now + @stay_s
+      end
     end
 
     # Sends several queries to servers until each query is answered. Repeats truncated queries over
-    # TCP. Made by Gyre::DNS::Upstream for each caller. Decides nothing about retries.
+    # TCP. Made by Gyre::DNS::Upstream for each caller. Decides nothing about other servers.
     #
     # @api private
     class Exchange
@@ -137,36 +163,53 @@ module Gyre
       def initialize(upstream, queries)
         @upstream = upstream
         @queries = queries
-        @sockets = {}.compare_by_identity # ServerAddress => Datagram
+        @sockets = {}.compare_by_identity # Datagram => ServerAddress
+        @heard = {}.compare_by_identity # ServerAddress => true once it has sent a reply
       end
 
       # Returns when all queries are answered, all servers have failed or the time is over. Also
-      # accepts late answers from servers asked before.
+      # accepts late answers from servers asked before. After half the time asks again from a new
+      # port, because some routers pass on one question of a port. Leaves EDNS out if the server is
+      # silent, because some routers drop it.
       def ask(servers, timeout_s)
-        @until_s = Clock.now + timeout_s
-        @open = {}.compare_by_identity # ServerAddress => queries that it has not answered
-        servers.each { |server| send_to(server) }
-        take(*receive) until @open.all? { |_, queries| queries.empty? } || @queries.all?(&:answered?) || Clock.now >= @until_s
+        begun_s = Clock.now
+        @end_s = begun_s + timeout_s
+        @open = servers.to_h { |server| [server, @queries.dup] }.compare_by_identity # queries without a reply
+        [[begun_s + timeout_s / 2.0, true], [@end_s, false]].each do |until_s, first|
+          @open.each { |server, queries| send_to(server, queries, edns: first || heard?(server)) }
+          take(*receive(until_s)) until @open.each_value.all? { |left| left.all?(&:answered?) } || @queries.all?(&:answered?) || Clock.now >= until_s
+        end
       end
 
-      def close = @sockets.each_value(&:close)
+      # Returns whether the server has sent any reply.
+      def heard?(server) = @heard.key?(server)
+
+      def close = @sockets.each_key(&:close)
 
       private
 
-      def send_to(server)
-        @open[server] = @queries.reject(&:answered?)
-        return by_stream(server, @open[server]) unless server.udp?
+      def send_to(server, queries, edns: true)
+        queries = queries.reject(&:answered?)
+        return if queries.empty?
+        return by_stream(server, queries) unless server.udp?
 
-        socket = @sockets[server] || open_socket(server)
-        @open[server].each { |query| socket.send(query.bytes) }
+        socket = open_socket(server)
+        queries.each { |query| socket.send(write(query, server, edns)) }
       rescue SystemCallError => error
         refused(server, error)
       end
 
+      def write(query, server, edns = true)
+        query.write(edns: edns && !@upstream.lacks?(server, :edns), mixed: !@upstream.lacks?(server, :mixed))
+      end
+
       # The socket is connected, so that the kernel drops other senders' packets.
       def open_socket(server)
-        @sockets[server] = Datagram.new(Socket.new(server.addrinfo.afamily, :DGRAM), "a name server", nil, Datagram::BYTES_LIMIT)
-        @sockets[server].tap { |socket| socket.to_io.connect(server.addrinfo) }
+        address = server.addrinfo
+        socket = Datagram.new(Socket.new(address.afamily, :DGRAM), "a name server", nil, Datagram::BYTES_LIMIT)
+        @sockets[socket] = server
+        socket.to_io.connect(address)
+        socket
       end
 
       # Records that the server is unreachable or its port is closed.
@@ -176,9 +219,10 @@ module Gyre
       end
 
       # Returns a server and the packet that it sent, or nil.
-      def receive
+      def receive(until_s)
         loop do
-          @sockets.each do |server, socket|
+          left_s = [until_s - Clock.now, 0].max
+          @sockets.each do |socket, server|
             packet = socket.receive(timeout: @sockets.size == 1 ? left_s : 0)
             return [server, packet.bytes] if packet
           rescue SystemCallError => error
@@ -186,29 +230,55 @@ module Gyre
           end
           return if left_s.zero?
 
-          Net.select(@sockets.each_value.map(&:to_io), nil, left_s) if @sockets.size > 1
+          Net.select(@sockets.each_key.map(&:to_io), nil, left_s) if @sockets.size > 1
         end
       end
-
-      def left_s = [@until_s - Clock.now, 0].max
 
       def take(server = nil, packet = nil)
         return unless packet
 
         verdict = nil
         query = @queries.find { |each| !each.answered? && (verdict = each.verdict(packet)) } or return
-        return by_stream(server, [query]) if verdict == :truncated
-        return @sockets[server].send(query.bytes) if verdict == :failure && query.leave_out_edns?(packet)
+        @upstream.lacks(server, :edns) if verdict == :without_edns || (query.bare?(packet) && !heard?(server))
+        @heard[server] = true
+        case verdict
+        when :truncated then by_stream(server, [query])
+        when :other_case then prove(server, query)
+        when :without_edns then send_to(server, [query])
+        else settle(server, query, packet, verdict)
+        end
+      end
 
+      def settle(server, query, packet, verdict)
         query.keep(packet, verdict, server)
         @open[server]&.delete(query)
       end
 
-      def by_stream(server, queries)
-        @upstream.stream(server).exchange(queries, @until_s).each do |query, packet|
-          verdict = query.verdict(packet)
-          query.keep(packet, verdict == :failure ? verdict : :answer, server) if verdict
+      # Asks again over TCP, which proves the sender. Without TCP, old routers get the name as it was
+      # given, from a new port.
+      def prove(server, query)
+        by_stream(server, [query], (Clock.now + @end_s) / 2)
+        return if query.answered? || query.reply
+
+        @upstream.lacks(server, :mixed)
+        @open[server] |= [query] if @open[server]
+        send_to(server, [query])
+      end
+
+      # Sends queries without reply again as long as others are answered: some servers answer one
+      # query of a connection.
+      def by_stream(server, queries, until_s = @end_s)
+        queries.each { |query| write(query, server) }
+        found = @upstream.stream(server).exchange(queries, until_s)
+        verdicts = found.to_h { |query, packet| [query, query.verdict(packet)] }.compact
+        verdicts.each do |query, verdict|
+          @heard[server] = true
+          next @upstream.lacks(server, :edns) if verdict == :without_edns
+
+          settle(server, query, found[query], verdict == :failure ? verdict : :answer)
         end
+        left = queries.reject { |query| verdicts.fetch(query, :without_edns) != :without_edns }
+        by_stream(server, left, until_s) if left.any? && verdicts.any? && Clock.now < until_s
       rescue *FAILURES => error
         queries.each { |query| query.failures << "#{server}: #{error.message}" }
       ensure

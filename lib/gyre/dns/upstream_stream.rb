@@ -65,6 +65,8 @@ module Gyre
         found
       rescue TimeoutError
         found
+      rescue SystemCallError, IOError, TLS::Error
+        found.any? ? found : raise
       end
 
       def left_s(until_s) = [until_s - Clock.now, 0.001].max
@@ -83,22 +85,26 @@ module Gyre
 
       # Returns {query => packet}, like {UpstreamStream#exchange}.
       def exchange(queries, until_s)
-        return queries.to_h { |query| [query, post(query, until_s)] } unless queries.size > 1 && Task.current?
-
-        Gyre.run { |task| queries.to_h { |query| [query, task.async { post(query, until_s) }] }.transform_values(&:wait) }
+        replies = if queries.size > 1 && Task.current?
+                    Gyre.run { |task| queries.to_h { |query| [query, task.async { post(query, until_s) }] }.transform_values(&:wait) }
+                  else queries.to_h { |query| [query, post(query, until_s)] }
+                  end
+        found = replies.select { |_, reply| reply.is_a?(String) }
+        found.empty? ? raise(replies.each_value.first) : found
       end
 
       def close = @client.close
 
       private
 
+      # Returns the reply or an IOError, because other queries may have replies.
       def post(query, until_s)
         response = @client.post(@url, query.bytes, headers: HEADERS, timeout_s: [until_s - Clock.now, 0.001].max)
         return response.body.b if response.status == 200 && response.headers["content-type"] == TYPE
 
-        raise IOError, "#{@url}: status #{response.status}, #{response.headers["content-type"] || "no content type"}"
+        IOError.new("#{@url}: status #{response.status}, #{response.headers["content-type"] || "no content type"}")
       rescue HTTP::Client::Error => error
-        raise IOError, error.message
+        IOError.new(error.message)
       end
     end
   end

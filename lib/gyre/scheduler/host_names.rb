@@ -7,6 +7,7 @@ module Gyre
   module HostNames
     class << self
       # Returns addresses, [] for an unknown name, or nil if the caller should ask getaddrinfo.
+      # Raises SocketError if the failure is temporary.
       def resolve(name) = resolver&.call(name)
 
       # Each Ractor has its own resolver, as resolvers cannot be shared.
