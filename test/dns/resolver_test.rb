@@ -129,7 +129,9 @@ class DNSResolverTest < Minitest::Test
   end
 
   def test_candidates_that_a_search_domain_makes_invalid_are_skipped
-    server = scripted { |bytes| name_of(bytes).start_with?("known") ? reply_to(bytes, "#{name_of(bytes)} 60 A 192.0.2.1") : reply_to(bytes, rcode: 3) }
+    server = scripted do |bytes|
+      name_of(bytes).start_with?("known") ? reply_to(bytes, "#{name_of(bytes)} 60 A 192.0.2.1") : reply_to(bytes, rcode: 3)
+    end
     long = (["a" * 60] * 4).join(".")
     assert_empty resolver(server.address, search: ["department.example.org"]).addresses(long)
     ["x" * 70, ".test", (["a" * 60] * 4).join(".")].each do |domain|

@@ -64,8 +64,8 @@ module Gyre
       end
 
       # Adds a rule.
-      # @param pattern [String, Regexp, #call] a name, escaped or not; a Regexp and a callable get the
-      #   name escaped as in zone files, the callable also the resource class
+      # @param pattern [String, Regexp, #call] a name, escaped or not; a Regexp and a callable get
+      #   the escaped name, the callable also the resource class
       # @param types [Array<Class>] resource classes; none: all
       # @yieldparam transaction [Transaction]
       # @yieldparam match [MatchData] of a Regexp; of the lower-case name if only that matches

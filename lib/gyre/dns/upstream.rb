@@ -254,8 +254,8 @@ module Gyre
         @open[server]&.delete(query)
       end
 
-      # Asks again over TCP, which proves the sender. Without TCP, old routers get the name as it was
-      # given, from a new port.
+      # Asks again over TCP, which proves the sender. Without TCP, old routers get the name as it
+      # was given, from a new port.
       def prove(server, query)
         by_stream(server, [query], (Clock.now + @end_s) / 2)
         return if query.answered? || query.reply
