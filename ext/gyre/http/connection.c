@@ -9,7 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINGER_BYTES_LIMIT (1 << 20) /* maximum bytes discarded of a refused client */
+/* A proxy or client that still sends its upload reads the response only later, and a reset would
+ * lose it. So lingering goes on while many bytes come. A time is limits.linger_ns. */
+#define LINGER_BYTES_LIMIT (UINT32_C(1) << 30) /* maximum bytes discarded */
+#define LINGER_BYTES_LEAST 16384               /* in a time; fewer end the lingering */
+#define LINGER_TIMES 15
 #define HANDSHAKES_A_TURN 16
 #define LOOKED INT64_MIN /* deadline_ns after the deadline, during the last read */
 
@@ -50,18 +54,15 @@ void gyre_http_connection_report_again(struct gyre_http_connection *connection) 
   }
 }
 
-/* Discards a refused client's bytes: a close with unread bytes would lose the response. */
+/* Discards the client's bytes: a close with unread bytes would lose the response. */
 static void read_off(struct gyre_http_connection *connection) {
   const char *bytes;
   int receptions = 0;
-  uint32_t most = LINGER_BYTES_LIMIT;
-  if (connection->protocol == gyre_http_protocols.http2) /* bytes of a whole window may come */
-    most += connection->acceptor->limits.http2.connection_window;
   while (connection->readable && !gyre_http_connection_gives_way(connection, &receptions)) {
     ssize_t count = gyre_http_connection_receive(connection, &bytes);
     if (count == -EAGAIN) return;
     if (count > 0) connection->lingered += (uint32_t)count;
-    if (count <= 0 || connection->lingered > most) {
+    if (count <= 0 || connection->lingered > LINGER_BYTES_LIMIT) {
       gyre_http_connection_end(connection, false);
       return;
     }
@@ -288,6 +289,13 @@ static bool still_takes(struct gyre_http_connection *connection) {
          (limits->write_ns < 0 || connection->unmoved * limits->linger_ns < limits->write_ns);
 }
 
+/* True while the client sends the rest of an upload, for a limited time. */
+static bool still_sends(struct gyre_http_connection *connection) {
+  uint32_t came = connection->lingered - connection->lingered_before;
+  connection->lingered_before = connection->lingered;
+  return came >= LINGER_BYTES_LEAST && connection->linger_times < LINGER_TIMES && ++connection->linger_times;
+}
+
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_http_connection *connection = GYRE_CONTAINER(timer, struct gyre_http_connection, timer);
   struct gyre_loop *loop = context;
@@ -297,7 +305,7 @@ static void on_time(struct gyre_timer *timer, void *context) {
     (void)gyre_timers_arm(&loop->timers, timer, connection->deadline_ns);
   } else if (connection->state == GYRE_HTTP_SERVING) {
     connection->protocol->late(connection);
-  } else if (connection->state == GYRE_HTTP_LINGERING && still_takes(connection)) {
+  } else if (connection->state == GYRE_HTTP_LINGERING && (still_sends(connection) || still_takes(connection))) {
     gyre_http_connection_deadline(connection, acceptor->limits.linger_ns);
   } else if (connection->state != GYRE_HTTP_LINGERING && connection->deadline_ns != LOOKED &&
              gyre_transport_input_waits(&connection->transport)) {
@@ -425,6 +433,6 @@ void gyre_http_connection_linger(struct gyre_http_connection *connection) {
   connection->protocol->detached(connection);
   gyre_bytes_free(&connection->transport.input);
   connection->state = GYRE_HTTP_LINGERING;
-  connection->lingered = 0;
+  connection->lingered = connection->lingered_before = 0;
   gyre_http_connection_deadline(connection, connection->acceptor->limits.linger_ns);
 }

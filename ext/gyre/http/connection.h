@@ -71,16 +71,18 @@ struct gyre_http_connection {
   int64_t deadline_ns;
   struct gyre_transport transport;
   uint32_t requests;
-  uint32_t lingered; /* LINGERING: number of bytes received and discarded */
-  uint32_t untaken;  /* LINGERING: sent bytes that the client had not taken at the last check */
+  uint32_t lingered;        /* LINGERING: number of bytes received and discarded */
+  uint32_t lingered_before; /* the same at the last check */
+  uint32_t untaken;         /* LINGERING: sent bytes that the client had not taken at the last check */
   struct gyre_peer peer;
-  uint8_t unmoved;   /* number of consecutive checks that found the same `untaken` */
-  uint8_t state;     /* enum gyre_http_state */
-  uint8_t phase;     /* the protocol's state; 0 at first */
-  bool readable : 1; /* there may be bytes to read */
-  bool hung_up : 1;  /* the peer sends no more */
-  bool counted : 1;  /* in acceptor->net.open */
-  bool is_idle : 1;  /* counted in acceptor->counts.idle */
+  uint8_t unmoved;      /* number of consecutive checks that found the same `untaken` */
+  uint8_t linger_times; /* number of checks after which LINGERING went on for the client's bytes */
+  uint8_t state;        /* enum gyre_http_state */
+  uint8_t phase;        /* the protocol's state; 0 at first */
+  bool readable : 1;    /* there may be bytes to read */
+  bool hung_up : 1;     /* the peer sends no more */
+  bool counted : 1;     /* in acceptor->net.open */
+  bool is_idle : 1;     /* counted in acceptor->counts.idle */
   bool keep_alive : 1;
   bool https : 1;     /* the scheme in env is https */
   bool inner : 1;     /* inside an HTTP/2 stream (h2/tunnel.c); has no descriptor */

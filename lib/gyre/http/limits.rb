@@ -32,7 +32,7 @@ module Gyre
       row[:unread_body_timeout_s, :timeout, "for the rest of a body that the app left unread", default: 5],
       row[:write_timeout_s, :timeout, "for a client that takes nothing of its response", default: 30],
       row[:keep_alive_timeout_s, :timeout, "for an idle connection until its next request", default: 75],
-      row[:linger_timeout_s, :timeout, "for a refused client, and any of HTTP/2, to take the last response and close", default: 2],
+      row[:linger_timeout_s, :timeout, "for a client to take the last response and close; up to 15 times as long while it sends the rest of a body", default: 2],
       row[:keep_alive_requests_limit, :count, "requests on one connection", default: 1_000_000],
       row[:heads_bytes_limit, :bytes, "memory of all incomplete heads", default: 64 * megabyte, status: 503],
       row[:connections_limit, :count, "open connections of a server", default: 20_000, status: 503],

@@ -95,6 +95,29 @@ module HTTP1Limits
     end
   end
 
+  # As proxies do, which read the response only after the request.
+  def test_a_client_gets_an_early_response_after_it_has_sent_the_whole_upload
+    app = ->(env) { [env["rack.input"].read(100_000) ? 422 : 500, {}, ["no"]] }
+    serve(app, limits: { body_bytes_limit: 6_000_000 }) do |served|
+      { 5_000_000 => 422, 7_000_000 => 413 }.each do |length, status|
+        client = connect(served).request("POST / HTTP/1.1", content_length: length)
+        (length / 100_000).times { client.write("x" * 100_000) }
+        assert_equal status, client.response.status
+        assert_predicate client, :ended?
+        client.close
+      end
+      eventually { served.stats[:connections].zero? }
+    end
+  end
+
+  def test_an_upload_without_end_is_cut_after_its_early_response
+    serve(HELLO, limits: { linger_timeout_s: 0.01 }) do |served|
+      client = connect(served).request("POST / HTTP/1.1", content_length: 10**12)
+      assert_raises(Errno::EPIPE, Errno::ECONNRESET, IOError) { loop { client.write("x" * 100_000) } }
+      eventually { served.stats[:connections].zero? }
+    end
+  end
+
   def test_heads_that_come_in_part_have_so_much_memory_in_all
     part = "GET / HTTP/1.1\r\nhost: a\r\n"
     serve(HELLO, limits: { heads_bytes_limit: 40_000 }) do |served|
