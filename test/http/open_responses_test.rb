@@ -59,7 +59,7 @@ class HTTPOpenResponsesTest < Minitest::Test
 
   def test_hijacked_sockets_read_their_end_and_can_write_until_the_last
     ours, theirs = UNIXSocket.pair
-    @open.hijacked(ours)
+    @open.hijacked(ours, true)
     Gyre.run { @open.finish }
     assert_equal "", ours.read
     ours.write("bye")
@@ -72,10 +72,18 @@ class HTTPOpenResponsesTest < Minitest::Test
     [ours, theirs].each(&:close)
   end
 
+  def test_the_clients_own_sockets_are_away_until_they_are_closed
+    sockets = UNIXSocket.pair
+    sockets.zip([true, false]) { |socket, away| @open.hijacked(socket, away) }
+    assert_equal 1, @open.away
+    sockets.each(&:close)
+    assert_equal 0, @open.away
+  end
+
   def test_a_socket_hijacked_late_reads_its_end
     ours, theirs = UNIXSocket.pair
     Gyre.run { @open.finish }
-    @open.hijacked(ours)
+    @open.hijacked(ours, true)
     assert_equal "", ours.read
   ensure
     [ours, theirs].each(&:close)

@@ -33,13 +33,6 @@ class HTTPRack2Test < Minitest::Test
     end
   end
 
-  def test_a_hijack_leaves_the_socket_in_the_environment
-    call({ "rack.hijack" => -> { :socket } }) do |env|
-      assert_equal :socket, env["rack.hijack"].call
-      assert_equal :socket, env["rack.hijack_io"]
-    end
-  end
-
   private
 
   def call(entries = {}, headers: {})

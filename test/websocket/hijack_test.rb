@@ -186,14 +186,14 @@ module WebSocketHijacks
     end
   end
 
-  def test_only_a_websocket_can_be_hijacked_and_once
+  def test_only_a_websocket_can_be_hijacked
     results = Thread::Queue.new
     app = lambda do |env|
       results << env.key?("rack.hijack")
       next [200, {}, []] unless env["rack.protocol"]
 
       io = env["rack.hijack"].call
-      results << assert_raises(IOError) { env["rack.hijack"].call }.class << env["rack.input"].read.to_s
+      results << env["rack.hijack"].call.equal?(io) << env["rack.input"].read.to_s
       io.write(HEAD)
       io.close
       [-1, {}, []]
@@ -202,7 +202,7 @@ module WebSocketHijacks
       h2 = connect(served).h2
       assert_equal 200, h2.get.status
       assert_equal "", open_hijacked(h2).response.body
-      assert_equal [false, true, IOError, ""], Array.new(4) { results.pop }
+      assert_equal [false, true, true, ""], Array.new(4) { results.pop }
     end
   end
 

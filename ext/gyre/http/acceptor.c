@@ -333,6 +333,13 @@ static VALUE acceptor_full_p(VALUE self) {
   return gyre_admission_is_full(&acceptor_get(self)->capacity.admission) ? Qtrue : Qfalse;
 }
 
+static VALUE acceptor_set_away(VALUE self, VALUE count) {
+  struct gyre_acceptor *acceptor = &acceptor_get(self)->net;
+  acceptor->away = NUM2UINT(count);
+  gyre_acceptor_count(acceptor, 0);
+  return count;
+}
+
 static VALUE acceptor_start(VALUE self) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   if (acceptor->scheduler) rb_raise(rb_eRuntimeError, "started already");
@@ -534,6 +541,7 @@ void gyre_init_http(void) {
   rb_define_singleton_method(class, "place=", acceptor_set_place, 1);
   rb_define_method(class, "start", acceptor_start, 0);
   rb_define_method(class, "full?", acceptor_full_p, 0);
+  rb_define_method(class, "away=", acceptor_set_away, 1);
   rb_define_method(class, "stop", acceptor_stop, 0);
   rb_define_method(class, "drain", acceptor_drain, 0);
   rb_define_method(class, "interrupt", acceptor_interrupt, 1);

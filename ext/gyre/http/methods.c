@@ -289,11 +289,22 @@ static VALUE exchange_next_request(VALUE self) {
   return exchange->operations->next_request ? exchange->operations->next_request(self) : Qnil;
 }
 
+/* Returns the same socket again in later calls, even after the request's end. */
 static VALUE exchange_hijack(VALUE self) {
+  ID id = rb_intern("hijacked_socket");
+  VALUE socket = rb_attr_get(self, id);
+  if (!NIL_P(socket)) return socket;
   if (is_outside(self)) return hand_over(self, "hijack", 0, NULL);
   struct gyre_http_exchange *exchange = current(self);
   if (!gyre_http_exchange_open(self)) rb_raise(rb_eIOError, "the connection is over and cannot be hijacked");
-  return exchange->operations->hijack(exchange);
+  VALUE env = exchange->env, handler = exchange->connection->acceptor->handler;
+  socket = exchange->operations->hijack(exchange);
+  VALUE away = gyre_http_exchange_get(self)->connection->state == GYRE_HTTP_HIJACKED ? Qtrue : Qfalse;
+  rb_ivar_set(self, id, socket);
+  if (RB_TYPE_P(env, T_HASH)) rb_hash_aset(env, rb_str_new_cstr("rack.hijack_io"), socket);
+  rb_check_funcall(handler, rb_intern("hijacked"), 2, (VALUE[]){socket, away}); /* handlers of tests may lack it */
+  RB_GC_GUARD(env);
+  return socket;
 }
 
 static VALUE end(VALUE self, const char *method, bool reset) {

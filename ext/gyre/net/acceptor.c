@@ -104,8 +104,9 @@ static bool accept_next(struct gyre_acceptor_listener *listener) {
  * every connection. The pause is longer with more open connections, and PATIENCE_NS if a process
  * has far fewer, unless that process did not react to the last such pause. */
 static void arm_turn(struct gyre_acceptor *acceptor) {
-  int64_t delay_ns = TURN_NS * acceptor->open / (acceptor->open + TURN_CONNECTIONS);
-  acceptor->patient = gyre_shares_others_first(&acceptor->shares, acceptor->open);
+  uint32_t open = acceptor->open + acceptor->away;
+  int64_t delay_ns = TURN_NS * open / (open + TURN_CONNECTIONS);
+  acceptor->patient = gyre_shares_others_first(&acceptor->shares, open);
   if (acceptor->patient) delay_ns = PATIENCE_NS;
   (void)gyre_timers_arm(&acceptor->loop->timers, &acceptor->turn, gyre_loop_now(acceptor->loop) + delay_ns);
 }
@@ -217,7 +218,7 @@ void gyre_acceptor_forget(struct gyre_acceptor *acceptor) {
 
 void gyre_acceptor_count(struct gyre_acceptor *acceptor, int difference) {
   acceptor->open += (uint32_t)difference;
-  gyre_shares_tell(&acceptor->shares, acceptor->open);
+  gyre_shares_tell(&acceptor->shares, acceptor->open + acceptor->away);
 }
 
 int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyre_transport *transport, int fd) {

@@ -41,6 +41,7 @@ struct gyre_acceptor {
   struct gyre_timer pause, turn;
   struct gyre_shares shares; /* connection counts of all processes */
   uint32_t open, open_limit; /* open connections (gyre_acceptor_count), and their limit */
+  uint32_t away;             /* open connections that apps have taken; they count only in `shares` */
   uint64_t accepted;
 };
 

@@ -7,10 +7,6 @@
 struct gyre_tls_context;
 struct gyre_transport;
 
-/* Makes a Gyre::Transport that takes over a protocol's buffers and descriptor. The caller must
- * forget the descriptor. If this raises, the caller keeps both. */
-VALUE gyre_net_transport_take(struct gyre_transport *transport, VALUE peer);
-
 struct gyre_transport *gyre_transport_of(VALUE transport);
 
 /* Returns the peer's certificate as DER, nil if none was sent, Qundef if none was requested. */

@@ -579,8 +579,6 @@ const char *gyre_tls_error(const struct gyre_transport *transport, const char **
   return tls->reason;
 }
 
-void gyre_tls_moved(struct gyre_transport *transport) { ((struct tls *)transport->state)->transport = transport; }
-
 SSL *gyre_tls_ssl(const struct gyre_transport *transport) { return ((struct tls *)transport->state)->ssl; }
 
 bool gyre_tls_agreed(const struct gyre_transport *transport, const char *protocol) {

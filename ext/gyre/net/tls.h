@@ -59,9 +59,6 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
 typedef bool gyre_tls_judge(void *argument, const unsigned char *der, int length);
 void gyre_tls_set_judge(struct gyre_transport *transport, bool required, gyre_tls_judge *judge, void *argument);
 
-/* Call with the copy of a transport; the original must not be used any more. */
-void gyre_tls_moved(struct gyre_transport *transport);
-
 /* True if any byte was received. */
 bool gyre_tls_begun(const struct gyre_transport *transport);
 /* Call after a server's handshake failed with -EPROTO. If the peer speaks plain HTTP or another

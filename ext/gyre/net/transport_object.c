@@ -57,20 +57,6 @@ static VALUE object_allocate(VALUE class) {
   return self;
 }
 
-VALUE gyre_net_transport_take(struct gyre_transport *transport, VALUE peer) {
-  VALUE self = object_allocate(transport_class);
-  struct gyre_transport_object *object = RTYPEDDATA_DATA(self);
-  object->peer = peer;
-  object->io = rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(transport->fd));
-  object->transport = *transport;
-#ifdef GYRE_HAVE_LIBSSL
-  if (transport->operations == &gyre_transport_tls) gyre_tls_moved(&object->transport);
-#endif
-  transport->state = NULL;
-  transport->input = transport->output = NULL;
-  return self;
-}
-
 /* Works with a closed transport, too. */
 static struct gyre_transport_object *peek(VALUE self) { return rb_check_typeddata(self, &object_type); }
 

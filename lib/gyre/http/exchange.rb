@@ -29,9 +29,10 @@
 #                       Raises RequestError (400, 408, 413, 431) or RequestCut, also in later calls
 #   interrupt_reader(fiber, exception)   for ThreadCalls: raises in a fiber that waits in read_body
 #   trailers            Hash of the trailers, with lower-case names; empty before the body's end
-#   hijack              returns the socket, which leaves the server; a HijackedSocket if more bytes
-#                       than the head have come. Call it before a head is written, or after
-#                       write_head(…, :raw or :close). Raises IOError if closed or hijacked
+#   hijack              returns a socket, the same one each time, and sets rack.hijack_io. It is the
+#                       client's own and leaves the server; or one of a pair (see hijack.h). Call it
+#                       before a head is written, or after write_head(…, :raw or :close). Raises
+#                       IOError if closed
 #   client_gone         Promise: true if the client leaves first, false if the request ends first;
 #                       nil after the request's end
 #

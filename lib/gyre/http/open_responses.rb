@@ -15,7 +15,7 @@ module Gyre
       def initialize
         @endless = {}.compare_by_identity # Fiber => true
         @streaming = {}.compare_by_identity # Fiber => Entry
-        @sockets = ObjectSpace::WeakMap.new # BasicSocket => true
+        @sockets = ObjectSpace::WeakMap.new # BasicSocket => whether it is the client's own socket
         @ending = false
       end
 
@@ -26,13 +26,17 @@ module Gyre
       # the body is idle.
       def streaming(response, &block) = enter(@streaming, Entry.new(response, nil), &block)
 
-      def hijacked(socket)
-        @sockets[socket] = true
+      # `away`: the connection has left the server.
+      def hijacked(socket, away)
+        @sockets[socket] = away
         @ending ? end_input(socket) : nil
       end
 
       # Number of endless responses, which {#finish} ends.
       def count = @endless.size
+
+      # Number of connections that have left the server and are open.
+      def away = @sockets.count { |socket, away| away && !socket.closed? }
 
       # Raises Gyre::Stop in endless responses, and shuts down the input of hijacked sockets.
       def finish

@@ -8,7 +8,7 @@ require "stringio"
 
 module Gyre
   module HTTP
-    # Adds a rewindable rack.input and rack.hijack_io. Splits multi-line header values.
+    # Adds a rewindable rack.input. Splits multi-line header values.
     class Rack2
       VERSION = [1, 3].freeze
 
@@ -25,8 +25,6 @@ module Gyre
 
       def call(env)
         make_rewindable(env)
-        hijack = env["rack.hijack"]
-        env["rack.hijack"] = -> { env["rack.hijack_io"] = hijack.call }
         env["rack.version"] = VERSION
         env["rack.multithread"] = true # other requests run during every wait
         env["rack.multiprocess"] = env["rack.run_once"] = false

@@ -7,7 +7,7 @@
 #   NativeAcceptor.new(sockets, handler, limits, template, contexts)
 #       sockets    non-blocking listening IOs, which it never closes
 #       handler    call(exchange): run in a pooled fiber for each complete or refused head; raises only SystemExit and SignalException.
-#                  error(message): for the log. hijacked(socket). refused(exchange, env, status, reason): responds
+#                  error(message): for the log. hijacked(socket, away). refused(exchange, env, status, reason): responds
 #       template   Env.template, frozen
 #       contexts   a Gyre::TLS::Context or nil for each socket; `contexts=`: for new connections
 #   Before start:
@@ -27,6 +27,7 @@
 #                    (a thousand a second)
 #   interrupt(exception)   raises in each fiber of a handler or WebSocket; returns their number
 #   close            stops, and closes all connections immediately
+#   away=            number of open connections that have left the server (counted by workers' turns)
 #   full?            the queue for places is full
 #   used             Hash of the use of each budget: heads: input: output: files: places:
 #   stats            Hash of counts: connections: idle: running: accepted: requests: …
@@ -41,7 +42,6 @@ require "gyre/errors"
 require "gyre/http/exchange"
 require "gyre/http/env"
 require "gyre/http/thread_calls"
-require "gyre/http/h1/hijacked_transport"
 require "gyre/http/h2"
 require "gyre/http/limits"
 require "gyre/http/rack2"
@@ -62,7 +62,7 @@ module Gyre
       LOOK_S = 0.01
       # Result of {#stats} before {#start}.
       NOT_STARTED = %i[connections idle running accepted requests malformed refused handshakes handshakes_resumed handshakes_failed
-                       upgraded waiting waited shed].to_h { |name| [name, 0] }.freeze
+                       upgraded waiting waited shed away].to_h { |name| [name, 0] }.freeze
       PROXY_VERSIONS = { nil => 0, "v1" => 1, "v2" => 2, "any" => 3 }.freeze
 
       class ErrorLog
@@ -70,7 +70,7 @@ module Gyre
       end
 
       attr_reader :limits
-      def_delegators :@acceptor, :stats, :used, :oldest, :full?, :interrupt, :stop, :drain, :close
+      def_delegators :@acceptor, :used, :oldest, :full?, :interrupt, :stop, :drain, :close
 
       # Never closes `listeners`. `access_log` gets (env, status, body bytes, seconds) after each
       # request; the env of a refused head is incomplete. `tls` may be a Hash by listener.
@@ -108,6 +108,11 @@ module Gyre
         raise ArgumentError, "the same listeners as before need a context" unless contexts.map(&:nil?) == @contexts.map(&:nil?)
 
         @acceptor.contexts = @contexts = contexts
+      end
+
+      # Counts the hijacked connections too, of which the acceptor learns here.
+      def stats
+        @acceptor.stats.merge!(away: @acceptor.away = @open_responses.away)
       end
 
       # Number of event streams, upgraded and hijacked connections, which {#shutdown} ends at once.

@@ -52,7 +52,7 @@ module Gyre
         exchange.close unless returned
       end
 
-      def hijacked(socket) = @open_responses.hijacked(socket)
+      def hijacked(socket, away) = @open_responses.hijacked(socket, away)
 
       # Responds to a refused head, which the app never sees.
       def refused(exchange, env, status, reason)

@@ -4,8 +4,8 @@
  * have ended. */
 #include "http/h1/h1.h"
 #include "http/h1/parser.h"
+#include "http/hijack.h"
 #include "http/response_head.h"
-#include "net/net.h"
 
 #include <errno.h>
 #include <ruby/io.h>
@@ -546,35 +546,18 @@ static VALUE next_request(VALUE self) {
   return exchange ? begin_next(exchange->connection) : Qnil;
 }
 
-/* Returns a socket for the app. Its reads begin with the bytes that have already come. */
-static VALUE plain_socket(const struct gyre_transport *transport) {
-  if (gyre_transport_available(transport) == 0)
-    return rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(transport->fd));
-  VALUE bytes = rb_str_new(gyre_transport_input(transport), gyre_transport_available(transport));
-  VALUE class = rb_path2class("Gyre::HTTP::H1::HijackedSocket");
-  return rb_funcall(class, rb_intern("with"), 2, INT2NUM(transport->fd), bytes);
-}
-
-static void leave(struct gyre_http_connection *connection) {
-  gyre_http_connection_detach(connection);
-  connection->transport.fd = -1;
-  connection->state = GYRE_HTTP_HIJACKED;
-}
-
 static VALUE hijack(struct gyre_http_exchange *exchange) {
   struct gyre_http_connection *connection = exchange->connection;
   struct gyre_transport *transport = &connection->transport;
-  VALUE socket, handler = connection->acceptor->handler;
+  connection->keep_alive = false;
+  if (transport->operations->release || gyre_transport_available(transport) > 0) /* TLS, or bytes have come */
+    return gyre_http_hijack(exchange->handle, NULL);
+  VALUE socket = rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(transport->fd));
   gyre_http_exchange_leave_place(exchange); /* the app may use the socket for long */
-  if (transport->operations->release) {     /* TLS: a plain Socket could not decrypt */
-    VALUE taken = gyre_net_transport_take(transport, gyre_http_remote_address(connection));
-    leave(connection);
-    socket = rb_class_new_instance(1, &taken, rb_path2class("Gyre::HTTP::H1::HijackedTransport"));
-  } else {
-    socket = plain_socket(transport);
-    leave(connection);
-  }
-  rb_check_funcall(handler, rb_intern("hijacked"), 1, &socket); /* handlers of tests may lack it */
+  connection->acceptor->net.away += connection->counted;
+  gyre_http_connection_detach(connection);
+  transport->fd = -1;
+  connection->state = GYRE_HTTP_HIJACKED;
   return socket;
 }
 

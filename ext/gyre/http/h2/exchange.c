@@ -7,6 +7,7 @@
 
 #include "http/h2/client.h"
 #include "http/h2/h2.h"
+#include "http/hijack.h"
 #include "http/response_head.h"
 #include "http/scan.h"
 
@@ -254,7 +255,10 @@ static VALUE read_body(VALUE self, size_t most) {
 static VALUE hijack(struct gyre_http_exchange *exchange) {
   if (!gyre_http2_of(exchange)->websocket || exchange->response.head_sent || gyre_http_exchange_is_over(exchange))
     rb_raise(rb_eIOError, "only a stream of HTTP/2 for a WebSocket, before its response, can be hijacked");
-  return gyre_http2_hijack(exchange->handle);
+  VALUE self = exchange->handle, socket = gyre_http_hijack(self, gyre_http2_tunnel_respond);
+  exchange = gyre_http_exchange_get(self);
+  exchange->body.over = gyre_http2_of(exchange)->cut = true; /* prevents other writes */
+  return socket;
 }
 
 static bool is_reset(const struct gyre_http_exchange *exchange) { return gyre_http2_stream_of(exchange)->closed; }

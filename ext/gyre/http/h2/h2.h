@@ -53,5 +53,6 @@ struct gyre_http_connection *gyre_http2_tunnel_open(struct gyre_http_exchange *e
 /* Continues a tunnel after its handler, or frees it and returns false if it is closed. */
 bool gyre_http2_tunnel_begin(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
 extern const struct gyre_http_inner gyre_http2_tunnel;
-/* Hijacks the exchange's stream. Returns a socket for the app. */
-VALUE gyre_http2_hijack(VALUE self);
+/* Responds with the head of HTTP/1.1 that a hijacked stream's app has written. Returns the head's
+ * length, 0 if it is incomplete, or -errno. */
+ssize_t gyre_http2_tunnel_respond(struct gyre_http_connection *connection, char *bytes, size_t length);

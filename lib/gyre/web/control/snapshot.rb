@@ -14,7 +14,7 @@ module Gyre
     #
     #   version, ruby, pid, uptime_s, time (Unix seconds)
     #   urls                 where it listens
-    #   connections          open, idle, running, waiting (for the rest of a request or handshake)
+    #   connections          open (those that apps have hijacked too), idle, running, waiting (for the rest of a request or handshake)
     #   accepted, requests, malformed, refused; handshakes, handshakes_resumed, handshakes_failed: counts
     #   certificate_expires  Unix seconds at which the first one in use expires; nil if none is
     #   responses            by status class: "2xx", …; "none": the client left first
@@ -58,10 +58,10 @@ module Gyre
 
         def connections(stats)
           open, idle, running = stats.values_at(:connections, :idle, :running)
-          { "open" => open, "idle" => idle, "running" => running, "waiting" => [open - idle - running, 0].max }
+          { "open" => open + stats[:away], "idle" => idle, "running" => running, "waiting" => [open - idle - running, 0].max }
         end
 
-        def counts(stats) = (stats.keys - %i[connections idle running]).to_h { |name| [name.to_s, stats[name]] }
+        def counts(stats) = (stats.keys - %i[connections idle running away]).to_h { |name| [name.to_s, stats[name]] }
 
         def process(scheduler)
           loop_stats = scheduler && !scheduler.closed? ? scheduler.stats : {}
