@@ -13,7 +13,11 @@ module HTTPHijack
   def hijacking(&block)
     lambda do |env|
       io = env["rack.hijack"].call
-      Thread.new { block.call(io) }
+      Thread.new do
+        block.call(io)
+      ensure
+        io.close
+      end
       [-1, {}, []]
     end
   end
@@ -29,7 +33,6 @@ module HTTPHijack
       got = +""
       got << read_raw(io) while got.bytesize < 9_005 && io.wait_readable(PATIENCE_S)
       io.write(got.bytesize.to_s)
-      io.close
     end
     with_client(app) { |client, _served| assert_equal "9005", client.write("x" * 9_000).rest }
   end
@@ -47,10 +50,7 @@ module HTTPHijack
   end
 
   def test_the_client_gets_the_tail_of_an_app_that_closes
-    app = hijacking do |io|
-      io.write("x" * 1_000_000)
-      io.close
-    end
+    app = hijacking { |io| io.write("x" * 1_000_000) }
     with_client(app, buffers: 200_000) do |client, served|
       assert_equal 1_000_000, client.rest.bytesize
       client.close
@@ -64,7 +64,6 @@ module HTTPHijack
       io.write("mine")
       io.close_write
       read << io.readpartial(5) << io.read(4)
-      io.close
     end
     with_client(app) do |client, served|
       assert_equal "mine", client.rest
@@ -77,10 +76,7 @@ module HTTPHijack
 
   def test_the_app_reads_the_clients_end
     read = Thread::Queue.new
-    app = hijacking do |io|
-      read << io.read
-      io.close
-    end
+    app = hijacking { |io| read << io.read }
     with_client(app) do |client, served|
       client.close
       assert_equal "early", read.pop
