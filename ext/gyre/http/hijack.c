@@ -25,7 +25,8 @@ struct hijacked {
   bool client_ended;
 };
 
-/* Ends the connection and frees its `hijacked`. Lingers if the client's bytes would cause a reset. */
+/* Ends the connection and frees its `hijacked`. Lingers if the client's bytes would cause a
+ * reset. */
 static void end(struct gyre_http_connection *connection, bool reset) {
   if (!reset && (connection->inner || connection->readable || connection->transport.input)) {
     gyre_http_connection_linger(connection);
