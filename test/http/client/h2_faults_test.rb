@@ -43,6 +43,65 @@ if GyreTest::H2Peer::AVAILABLE
       end
     end
 
+    def test_goaway_refuses_a_request_whatever_follows_it
+      script = lambda do |peer|
+        2.times { peer.wait_frame(:headers) }
+        peer.write(H2.headers(1, [%w[:status 200]]), H2.goaway(1))
+        peer.socket.shutdown(:WR)
+        peer.failure
+      end
+      scripted(script) do |connection, task|
+        results = Array.new(2) { task.async { connection.request("POST", "/", HOST, "order", nil) rescue $! } }.map(&:wait)
+        assert_equal 200, results.first.status
+        refute_predicate results.last, :processed?
+      end
+    end
+
+    def test_a_silent_connection_takes_no_request_until_it_answers
+      gate = Queue.new
+      script = lambda do |peer|
+        respond(peer, peer.wait_frame(:headers).stream)
+        peer.obliging = false
+        ping = peer.wait_frame(:ping)
+        gate.pop
+        peer.write(H2.ping(ping.payload, ack: true))
+        peer.failure
+      end
+      scripted(script) do |connection|
+        assert_equal "hello", body_of(get(connection))
+        assert_raises(Gyre::TimeoutError) { get(connection, "/", Gyre::Clock.now + 0.4) }
+        assert_equal 0, connection.capacity
+        gate << true
+        eventually { connection.capacity == 100 }
+      end
+    end
+
+    def test_a_connection_whose_window_is_used_up_takes_no_request
+      sent = Queue.new
+      script = lambda do |peer|
+        ids = Array.new(30) { peer.wait_frame(:headers).stream }
+        ids.each { |id| peer.write(H2.headers(id, [%w[:status 200]], end_stream: false)) }
+        ids.each do |id|
+          128.times do
+            peer.synchronize if peer.window < 1_900_000
+            break if peer.window < 1_900_000
+
+            peer.spend(peer.stream(id), 16_000)
+            peer.write(H2.data(id, "x" * 16_000, end_stream: false))
+          end
+        end
+        sent << true
+        peer.failure
+      end
+      scripted(script) do |connection, task|
+        unread = Array.new(30) { task.async { get(connection) } }.map(&:wait)
+        sent.pop
+        eventually { connection.capacity.zero? }
+        unread.each(&:cancel)
+        assert_equal 100, connection.capacity
+      end
+    end
+
     # The loop computes meanwhile, and so has not seen the end.
     def test_a_kept_connection_that_ended_is_replaced_even_without_retries
       asked = Queue.new

@@ -21,9 +21,15 @@ module GyreTest
       end
 
       def read(length) = @socket.read(length)
+      def line = @socket.gets("\r\n")
 
       def write(bytes)
         @socket.write(bytes)
+        true
+      end
+
+      def end_writing
+        @socket.close_write
         true
       end
 

@@ -115,7 +115,7 @@ static void fail(struct gyre_http2_client *client, int error) {
   end(client, error == 0 || error == GYRE_TRUNCATED ? GYRE_HTTP2_CLIENT_ENDED : GYRE_HTTP2_CLIENT_FAILED, error);
 }
 
-static int64_t now_of(const struct gyre_http2_client *client) {
+int64_t gyre_http2_client_now(const struct gyre_http2_client *client) {
   return client->scheduler ? gyre_loop_coarse_now(&client->scheduler->loop) : gyre_timers_coarse_now();
 }
 
@@ -135,7 +135,8 @@ static bool send_some(struct gyre_http2_client *client) {
   int error = gyre_transport_unsent(transport) > 0 ? gyre_transport_flush(transport) : 0;
   if (error == 0) {
     char *bytes = gyre_lent_plain();
-    size_t length = bytes ? gyre_http2_session_send(&client->session, bytes, GYRE_LENT_BYTES, now_of(client)) : 0;
+    size_t length =
+        bytes ? gyre_http2_session_send(&client->session, bytes, GYRE_LENT_BYTES, gyre_http2_client_now(client)) : 0;
     if (length == 0) return false;
     error = gyre_transport_pass(transport, bytes, length);
   }
@@ -185,7 +186,8 @@ static bool receive_some(struct gyre_http2_client *client) {
   } else if (count <= 0) {
     fail(client, (int)count);
   } else {
-    client->received_ns = now_of(client);
+    client->received_ns = gyre_http2_client_now(client);
+    client->doubted = false;
     (void)gyre_http2_session_receive(&client->session, bytes, (size_t)count, client->received_ns);
   }
   if (count <= 0 || client->session.failed) return false;
@@ -230,12 +232,13 @@ static void on_time(struct gyre_timer *timer, void *context) {
   receive(client); /* a busy loop may not have read bytes that came in time */
   if (client->state != GYRE_HTTP2_CLIENT_OPEN) return;
   int64_t silent_ns = gyre_loop_now(loop) - client->received_ns;
-  if (client->session.open_count == 0 && silent_ns >= IDLE_NS) {
+  bool awaited = client->session.open_count || client->doubted;
+  if (!awaited && silent_ns >= IDLE_NS) {
     unlink_from_loop(client);
-  } else if (client->session.open_count && silent_ns >= 2 * SILENCE_NS) {
+  } else if (awaited && silent_ns >= 2 * SILENCE_NS) {
     fail(client, -ETIMEDOUT);
   } else {
-    if (client->session.open_count && silent_ns >= SILENCE_NS) gyre_http2_session_ping(&client->session);
+    if (awaited && silent_ns >= SILENCE_NS) gyre_http2_session_ping(&client->session);
     (void)gyre_timers_arm(&loop->timers, timer, gyre_loop_now(loop) + SILENCE_NS);
   }
 }
@@ -254,8 +257,15 @@ static void on_fork(struct gyre_client *node) {
   client->linked = false;
 }
 
+void gyre_http2_client_doubt(struct gyre_http2_client *client) {
+  if (client->doubted || client->state != GYRE_HTTP2_CLIENT_OPEN) return;
+  client->doubted = true;
+  gyre_http2_session_ping(&client->session);
+  gyre_http2_client_send(client);
+}
+
 void gyre_http2_client_begin(struct gyre_http2_client *client) {
-  if (client->session.open_count == 0) client->received_ns = now_of(client);
+  if (client->session.open_count == 0) client->received_ns = gyre_http2_client_now(client);
   client->used = true;
   if (!client->linked || client->session.open_count == 0) receive(client); /* the server may have ended it */
   if (!client->scheduler || client->linked || client->state != GYRE_HTTP2_CLIENT_OPEN) return;
@@ -294,7 +304,8 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   client->entry = (struct gyre_client){.forks = gyre_forks, .self = self, .closing = on_closing, .forked = on_fork};
   gyre_list_init(&client->entry.node);
   gyre_deferred_init(&client->sending, at_the_end);
-  if (gyre_http2_session_init(&client->session, &client->limits, &client->capacity, true, now_of(client)) < 0)
+  if (gyre_http2_session_init(&client->session, &client->limits, &client->capacity, true,
+                              gyre_http2_client_now(client)) < 0)
     rb_memerror();
   client->transport_object = transport;
   client->state = GYRE_HTTP2_CLIENT_OPEN;
@@ -307,7 +318,8 @@ static VALUE client_capacity(VALUE self) {
   if (!gyre_http2_client_is_open(client)) return INT2FIX(0);
   if (client->session.open_count > client->calls) send_all(client); /* sends resets */
   if (!client->linked) receive(client);
-  if (!gyre_http2_client_is_open(client)) return INT2FIX(0);
+  if (!gyre_http2_client_is_open(client) || client->doubted) return INT2FIX(0);
+  if (client->calls && gyre_http2_session_is_narrow(&client->session)) return INT2FIX(0);
   uint32_t limit = client->scheduler ? gyre_http2_session_streams_limit(&client->session) : 1;
   uint32_t open = client->session.open_count;
   return UINT2NUM(limit > open ? limit - open : 0);

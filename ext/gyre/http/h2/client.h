@@ -33,6 +33,7 @@ struct gyre_http2_client {
   uint32_t calls;                     /* number of calls that have a stream */
   bool used;                          /* has carried a request */
   bool linked;                        /* the loop watches it; GC marks it by the entry */
+  bool doubted;                       /* a request got nothing in time; no other begins until bytes come */
   bool hung_up;                       /* the loop has reported that the server sends no more */
   struct gyre_client entry;           /* in scheduler->clients */
   struct gyre_watch watch, room;
@@ -43,13 +44,16 @@ struct gyre_http2_client {
 /* One request: a Ruby object that owns a stream. */
 struct gyre_http2_call {
   VALUE self, client_object, headers, trailers;
+  VALUE interim;                     /* gets status and headers of interim responses, or nil */
   VALUE body;                        /* the String that the stream sends, or nil */
   VALUE early;                       /* response bytes that came before the request's end, or nil */
   struct gyre_http2_stream *stream;  /* NULL once released */
   struct gyre_wait *reader, *writer; /* on the stacks of parked fibers */
+  int64_t began_ns;                  /* coarse time */
   int64_t until_ns;                  /* end of the request's time; -1: none */
   int64_t received;                  /* body bytes taken by the caller */
-  uint16_t status;
+  uint16_t status;                   /* of the newest head; 0: none */
+  uint8_t interims;                  /* number of interim heads */
 };
 
 struct gyre_http2_client *gyre_http2_client_get(VALUE connection);
@@ -57,6 +61,10 @@ struct gyre_http2_client *gyre_http2_client_get(VALUE connection);
 void gyre_http2_client_begin(struct gyre_http2_client *client);
 /* Lets queued bytes be sent at the turn's end. */
 void gyre_http2_client_send(struct gyre_http2_client *client);
+/* Sends a PING after a request that has got nothing since it began. */
+void gyre_http2_client_doubt(struct gyre_http2_client *client);
+/* Returns a coarse time of the connection's clock. */
+int64_t gyre_http2_client_now(const struct gyre_http2_client *client);
 /* Sends and receives; waits up to `limit_ns` for bytes or room (-1: no limit). May raise. */
 void gyre_http2_client_drive(struct gyre_http2_client *client, int64_t limit_ns);
 /* True if another request may begin. */

@@ -1,5 +1,12 @@
 /* One request of an HTTP/2 client (client.h): sends head and body, and waits for the response on
- * the caller's stack. lib/gyre/http/client/h2_connection.rb combines the steps. Never retries. */
+ * the caller's stack. lib/gyre/http/client/h2_connection.rb combines the steps. Never retries.
+ *
+ *   open --> SENDING --all is queued--> AWAITING --final head--> RECEIVING --body's end--> over
+ *               |---final head of a refusal (300 and above), or the response's end: the rest stays
+ *               |   unsent, and a reset follows the response---> RECEIVING
+ *               \---another final head: the upload goes on, beginning of the body is kept
+ *
+ * The caller is told of an interim head (1xx), which changes no state. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -15,12 +22,15 @@
 
 #define PIECE_BYTES (128 * 1024) /* maximum bytes of a body returned by one call */
 #define EARLY_BYTES (32 << 20)   /* maximum bytes of a response kept until its request is sent */
+#define INTERIM_LIMIT 16
+#define CONTINUE_NS INT64_C(1000000000) /* time to wait for a 100, as in h1/client.c */
+#define DOUBT_NS INT64_C(250000000)     /* silence after which an unanswered request's end is a sign */
 
 static VALUE call_class, host;
 
 static void call_mark(void *opaque) {
   const struct gyre_http2_call *call = opaque;
-  GYRE_MARK(call->self, call->client_object, call->headers, call->trailers, call->body, call->early);
+  GYRE_MARK(call->self, call->client_object, call->headers, call->trailers, call->body, call->early, call->interim);
 }
 
 /* Gives up the stream. Its reset is sent with the next frames. */
@@ -45,7 +55,7 @@ static VALUE call_new(VALUE connection) {
   VALUE self = TypedData_Make_Struct(call_class, struct gyre_http2_call, &call_type, call);
   call->self = self;
   call->client_object = connection;
-  call->headers = call->trailers = call->body = call->early = Qnil;
+  call->headers = call->trailers = call->body = call->early = call->interim = Qnil;
   return self;
 }
 
@@ -100,17 +110,9 @@ static VALUE end_wait(VALUE argument) {
   return Qnil;
 }
 
-/* Waits for a change of the stream. Raises when the step's time limit, counted from `since_ns`, or
- * the request's time is over. Returns the stream. */
-static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre_wait **place, int64_t since_ns,
-                                       enum gyre_http_client_step step) {
+/* Waits up to `left_ns` for a change of the stream (negative: no limit). */
+static void wait_for_change(struct gyre_http2_call *call, struct gyre_wait **place, int64_t left_ns) {
   struct gyre_http2_client *client = client_of(call);
-  const int64_t limit_ns = (int64_t)client->own.ns[step];
-  int64_t now_ns = gyre_socket_now(), left_ns = limit_ns < 0 ? INT64_MAX : since_ns + limit_ns - now_ns;
-  bool whole = call->until_ns >= 0 && call->until_ns - now_ns < left_ns;
-  if (whole) left_ns = call->until_ns - now_ns;
-  if (left_ns <= 0) gyre_http_client_time_out(peer_of(client), step, whole ? -1 : limit_ns);
-  if (left_ns == INT64_MAX) left_ns = -1;
   if (!client->linked || gyre_socket_scheduler() != client->scheduler) {
     gyre_http2_client_drive(client, left_ns);
   } else {
@@ -122,6 +124,32 @@ static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre
     rb_ensure(gyre_wait_body, (VALUE)&waiting.wait, end_wait, (VALUE)&waiting);
   }
   if (!call->stream) rb_raise(rb_eIOError, "the exchange was cancelled");
+}
+
+/* Called when a request ends without a response. If nothing has come since it began, the connection
+ * may be dead. */
+static void doubt(const struct gyre_http2_call *call) {
+  struct gyre_http2_client *client = client_of(call);
+  if (client->entry.forks != gyre_forks || client->received_ns > call->began_ns) return;
+  if (gyre_http2_client_now(client) - call->began_ns >= DOUBT_NS) gyre_http2_client_doubt(client);
+}
+
+NORETURN(static void time_out(const struct gyre_http2_call *call, enum gyre_http_client_step step, int64_t limit_ns));
+static void time_out(const struct gyre_http2_call *call, enum gyre_http_client_step step, int64_t limit_ns) {
+  doubt(call);
+  gyre_http_client_time_out(peer_of(client_of(call)), step, limit_ns);
+}
+
+/* Waits for a change of the stream. Raises when the step's time limit, counted from `since_ns`, or
+ * the request's time is over. Returns the stream. */
+static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre_wait **place, int64_t since_ns,
+                                       enum gyre_http_client_step step) {
+  const int64_t limit_ns = (int64_t)client_of(call)->own.ns[step];
+  int64_t now_ns = gyre_socket_now(), left_ns = limit_ns < 0 ? INT64_MAX : since_ns + limit_ns - now_ns;
+  bool whole = call->until_ns >= 0 && call->until_ns - now_ns < left_ns;
+  if (whole) left_ns = call->until_ns - now_ns;
+  if (left_ns <= 0) time_out(call, step, whole ? -1 : limit_ns);
+  wait_for_change(call, place, left_ns == INT64_MAX ? -1 : left_ns);
   return call->stream;
 }
 
@@ -178,9 +206,10 @@ static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct 
   return stream;
 }
 
-/* open(method, target, headers, body, until_s): sends a request; `body` is nil, a String, or true
- * if pieces follow. Returns the exchange, or nil if the connection takes no more requests. */
-static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until) {
+/* open(method, target, headers, body, until_s, interim): sends a request; `body` is nil, a String, or
+ * true if pieces follow. Returns the exchange, or nil if the connection takes no more requests. */
+static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until,
+                             VALUE interim) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
   struct request request = {.streams = body == Qtrue};
   if (client->scheduler && gyre_thread_is_foreign(client->scheduler))
@@ -192,6 +221,8 @@ static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE heade
   VALUE object = call_new(self);
   struct gyre_http2_call *call = call_get(object);
   call->until_ns = NIL_P(until) ? -1 : (int64_t)(NUM2DBL(until) * 1e9);
+  call->interim = interim;
+  call->began_ns = gyre_http2_client_now(client);
   /* Checks headers last: the conversions above may run Ruby code, which could change them. */
   Check_Type(headers, T_HASH);
   rb_hash_foreach(headers, gyre_http_check_field, Qnil);
@@ -210,58 +241,6 @@ static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE heade
   RB_GC_GUARD(target);
   RB_GC_GUARD(object);
   return object;
-}
-
-/* Moves received bytes of the response to call->early: a server that cannot send more of its
- * response would not take more of the request. Returns false if there are no such bytes. */
-static bool keep_response(struct gyre_http2_call *call) {
-  struct gyre_http2_stream *stream = call->stream;
-  size_t held = gyre_bytes_held(stream->in.bytes);
-  if (!held) return false;
-  if (NIL_P(call->early)) call->early = rb_str_buf_new((long)held);
-  if ((size_t)RSTRING_LEN(call->early) + held > EARLY_BYTES)
-    rb_raise(rb_eIOError, "the response has more than 32 MB before the request's end");
-  rb_str_cat(call->early, stream->in.bytes->bytes + stream->in.bytes->offset, (long)held);
-  gyre_http2_stream_taken(stream, held);
-  call->received += (int64_t)held;
-  gyre_http2_client_send(client_of(call));
-  return true;
-}
-
-/* Queues a piece; waits for room. False if the response is complete or the stream is closed. */
-static VALUE call_write(VALUE self, VALUE piece) {
-  struct gyre_http2_call *call = call_get(self);
-  struct gyre_http2_client *client = client_of(call);
-  piece = rb_str_new_frozen(StringValue(piece));
-  size_t length = (size_t)RSTRING_LEN(piece), offset = 0;
-  int64_t since_ns = gyre_socket_now();
-  gyre_socket_give_way();
-  while (offset < length) {
-    struct gyre_http2_stream *stream = call->stream;
-    if (!stream || stream->closed || stream->in.ended) return Qfalse;
-    size_t queued = gyre_http2_stream_queued(stream), room = client->limits.output;
-    if (queued >= room && keep_response(call)) continue;
-    if (queued >= room) {
-      if (stream->out.progress_ns > since_ns) since_ns = stream->out.progress_ns;
-      await(call, &call->writer, since_ns, GYRE_CLIENT_SENDS);
-      continue;
-    }
-    room = room - queued < length - offset ? room - queued : length - offset;
-    int error = gyre_http2_stream_write(stream, RSTRING_PTR(piece) + offset, room);
-    if (error == -ENOMEM) rb_memerror();
-    if (error < 0) return Qfalse;
-    offset += room;
-    gyre_http2_client_send(client);
-  }
-  RB_GC_GUARD(piece);
-  return Qtrue;
-}
-
-static VALUE call_finish(VALUE self) {
-  struct gyre_http2_call *call = call_get(self);
-  if (call->stream) (void)gyre_http2_stream_finish(call->stream, NULL, 0);
-  gyre_http2_client_send(client_of(call));
-  return Qnil;
 }
 
 static void finish(struct gyre_http2_call *call) {
@@ -294,18 +273,101 @@ static bool take_head(struct gyre_http2_call *call) {
   return true;
 }
 
-/* Returns the status of the next head, interim or final. */
+/* Takes the heads that have come, and tells the caller of interim ones, which runs Ruby code. Returns
+ * true once the final one is there. */
+static bool look(struct gyre_http2_call *call) {
+  while (call->status < 200) {
+    if (!call->stream) rb_raise(rb_eIOError, "the exchange is over");
+    if (!take_head(call)) return false;
+    if (call->status >= 200) break;
+    if (call->interims++ == INTERIM_LIMIT) protocol_error(client_of(call), "sent more than 16 interim responses", "");
+    if (!NIL_P(call->interim))
+      rb_funcall(call->interim, rb_intern("call"), 2, UINT2NUM(call->status), gyre_http_unpack_fields(call->headers));
+  }
+  return true;
+}
+
+/* Moves received bytes of the response to call->early: a server that cannot send more of its
+ * response would not take more of the request. Returns false if there are no such bytes. */
+static bool keep_response(struct gyre_http2_call *call) {
+  struct gyre_http2_stream *stream = call->stream;
+  size_t held = gyre_bytes_held(stream->in.bytes);
+  if (!held) return false;
+  if (NIL_P(call->early)) call->early = rb_str_buf_new((long)held);
+  if ((size_t)RSTRING_LEN(call->early) + held > EARLY_BYTES)
+    rb_raise(rb_eIOError, "the response has more than 32 MB before the request's end");
+  rb_str_cat(call->early, stream->in.bytes->bytes + stream->in.bytes->offset, (long)held);
+  gyre_http2_stream_taken(stream, held);
+  call->received += (int64_t)held;
+  gyre_http2_client_send(client_of(call));
+  return true;
+}
+
+/* Waits for a 100 or the final head, a second at most. */
+static VALUE call_await_continue(VALUE self) {
+  struct gyre_http2_call *call = call_get(self);
+  int64_t end_ns = gyre_socket_now() + CONTINUE_NS, left_ns;
+  if (call->until_ns >= 0 && call->until_ns < end_ns) end_ns = call->until_ns;
+  while (!look(call) && call->status != 100 && !call->stream->closed && (left_ns = end_ns - gyre_socket_now()) > 0)
+    wait_for_change(call, &call->reader, left_ns);
+  return Qnil;
+}
+
+/* True if the server takes no more of the body. */
+static bool is_refused(struct gyre_http2_call *call) {
+  bool final = look(call);
+  const struct gyre_http2_stream *stream = call->stream;
+  return !stream || stream->closed || stream->in.ended || (final && call->status >= 300);
+}
+
+/* Queues a piece; waits for room. Returns false if the body ends here. */
+static VALUE call_write(VALUE self, VALUE piece) {
+  struct gyre_http2_call *call = call_get(self);
+  struct gyre_http2_client *client = client_of(call);
+  piece = rb_str_new_frozen(StringValue(piece));
+  size_t length = (size_t)RSTRING_LEN(piece), offset = 0;
+  int64_t since_ns = gyre_socket_now();
+  gyre_socket_give_way();
+  if (call->until_ns >= 0 && since_ns > call->until_ns) time_out(call, GYRE_CLIENT_SENDS, -1);
+  while (offset < length) {
+    if (is_refused(call)) return Qfalse;
+    struct gyre_http2_stream *stream = call->stream;
+    size_t queued = gyre_http2_stream_queued(stream), room = client->limits.output;
+    if (queued >= room && keep_response(call)) continue;
+    if (queued >= room) {
+      if (stream->out.progress_ns > since_ns) since_ns = stream->out.progress_ns;
+      await(call, &call->writer, since_ns, GYRE_CLIENT_SENDS);
+      continue;
+    }
+    room = room - queued < length - offset ? room - queued : length - offset;
+    int error = gyre_http2_stream_write(stream, RSTRING_PTR(piece) + offset, room);
+    if (error == -ENOMEM) rb_memerror();
+    if (error < 0) return Qfalse;
+    offset += room;
+    gyre_http2_client_send(client);
+  }
+  RB_GC_GUARD(piece);
+  return Qtrue;
+}
+
+static VALUE call_finish(VALUE self) {
+  struct gyre_http2_call *call = call_get(self);
+  if (call->stream) (void)gyre_http2_stream_finish(call->stream, NULL, 0);
+  gyre_http2_client_send(client_of(call));
+  return Qnil;
+}
+
+/* Waits for the final head. Returns its status. */
 static VALUE call_receive_head(VALUE self) {
   struct gyre_http2_call *call = call_get(self);
-  const struct gyre_http2_client *client = client_of(call);
-  struct gyre_http2_stream *stream = call->stream;
   int64_t since_ns = gyre_socket_now();
-  if (!stream) rb_raise(rb_eIOError, "the exchange is over");
-  while (!take_head(call)) {
+  while (!look(call)) {
+    const struct gyre_http2_stream *stream = call->stream;
+    if (!stream) continue; /* raises */
     bool sent = stream->out.sent;
-    if (stream->closed || stream->head.status) cut(client, stream);
+    if (stream->closed || stream->head.status) cut(client_of(call), stream);
     if (stream->out.progress_ns > since_ns) since_ns = stream->out.progress_ns;
-    stream = await(call, &call->reader, since_ns, sent ? GYRE_CLIENT_AWAITS_HEAD : GYRE_CLIENT_SENDS);
+    (void)await(call, &call->reader, since_ns, sent ? GYRE_CLIENT_AWAITS_HEAD : GYRE_CLIENT_SENDS);
   }
   return UINT2NUM(call->status);
 }
@@ -347,6 +409,7 @@ static VALUE call_cancel(VALUE self) {
   struct gyre_wait *waits[] = {call->reader, call->writer};
   call->early = Qnil;
   if (!call->stream) return Qnil;
+  if (!call->status) doubt(call);
   let_go(call);
   call->body = Qnil;
   if (client->entry.forks != gyre_forks) return Qnil;
@@ -358,15 +421,15 @@ static VALUE call_cancel(VALUE self) {
   return Qnil;
 }
 
-/* Tells whether the server may have processed an unanswered request. True: the connection has ended
- * after the head was sent. False: the head was not sent, or the server refused the stream.
- * Otherwise nil. */
+/* Tells whether the server may have processed an unanswered request. False: the head was not sent, or
+ * the server has refused the stream, by a reset or a GOAWAY, whatever came after it. True: the
+ * connection has ended. Otherwise nil. */
 static VALUE call_unanswered(VALUE self) {
   const struct gyre_http2_call *call = call_get(self);
   const struct gyre_http2_stream *stream = call->stream;
   if (!stream || !stream->closed || stream->headed || stream->head.status) return Qnil;
-  if (client_of(call)->state != GYRE_HTTP2_CLIENT_OPEN) return stream->out.headed ? Qtrue : Qfalse;
-  return stream->error == GYRE_HTTP2_REFUSED_STREAM ? Qfalse : Qnil;
+  if (!stream->out.headed || stream->error == GYRE_HTTP2_REFUSED_STREAM) return Qfalse;
+  return client_of(call)->state != GYRE_HTTP2_CLIENT_OPEN ? Qtrue : Qnil;
 }
 
 static VALUE call_status(VALUE self) { return UINT2NUM(call_get(self)->status); }
@@ -387,8 +450,9 @@ void gyre_init_http2_client_call(void) {
   call_class = rb_define_class_under(connection, "Exchange", rb_cObject);
   rb_undef_alloc_func(call_class);
   host = gyre_kept(rb_obj_freeze(rb_str_new_lit("host")));
-  rb_define_private_method(connection, "open", connection_open, 5);
+  rb_define_private_method(connection, "open", connection_open, 6);
   rb_define_private_method(connection, "refuse", connection_refuse, 0);
+  rb_define_method(call_class, "await_continue", call_await_continue, 0);
   rb_define_method(call_class, "write", call_write, 1);
   rb_define_method(call_class, "finish", call_finish, 0);
   rb_define_method(call_class, "receive_head", call_receive_head, 0);

@@ -350,6 +350,7 @@ static ssize_t on_output(nghttp2_session *nghttp2, int32_t id, uint8_t *bytes, s
                          nghttp2_data_source *source, void *opaque) {
   struct gyre_http2_stream *stream = source->ptr;
   size_t held = held_output(stream);
+  if (stream->out.dropped) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* never ends a cut body */
   if (!held && !stream->out.over) {
     stream->out.deferred = true;
     return NGHTTP2_ERR_DEFERRED;
@@ -372,6 +373,7 @@ static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const ui
                         nghttp2_data_source *source, void *opaque) {
   struct gyre_http2_session *session = opaque;
   struct gyre_http2_stream *stream = source->ptr;
+  if (held_output(stream) < length) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* the body was dropped: resets */
   if (session->out.room - session->out.length < length + 9) {
     session->out.full = true;
     return NGHTTP2_ERR_WOULDBLOCK;
@@ -503,6 +505,7 @@ void gyre_http2_stream_release(struct gyre_http2_stream *stream) {
   }
   if (stream->session->client) {
     stream->out.lent_length = 0;
+    stream->out.dropped = true;
     gyre_http2_stream_reset(stream, NGHTTP2_CANCEL);
     return;
   }
@@ -587,6 +590,10 @@ uint32_t gyre_http2_session_streams_limit(const struct gyre_http2_session *sessi
   uint32_t limit = nghttp2_session_get_remote_settings(session->nghttp2, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
   if (!session->settled && limit > FIRST_STREAMS) limit = FIRST_STREAMS;
   return limit < session->limits->streams ? limit : session->limits->streams;
+}
+
+bool gyre_http2_session_is_narrow(const struct gyre_http2_session *session) {
+  return nghttp2_session_get_local_window_size(session->nghttp2) < (int32_t)session->limits->stream_window;
 }
 
 void gyre_http2_session_ping(struct gyre_http2_session *session) {

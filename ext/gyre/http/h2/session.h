@@ -75,6 +75,7 @@ struct gyre_http2_stream {
     bool headed : 1;     /* the head is queued */
     bool over : 1;       /* the whole body is queued */
     bool sent : 1;
+    bool dropped : 1;  /* client: the rest of the body is not sent; a reset follows */
     bool deferred : 1; /* libnghttp2 has found no bytes and waits until `resume` */
   } out;               /* the sent message */
 
@@ -169,10 +170,14 @@ struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *
  * false, a body follows. Returns NULL if memory or stream numbers run out. */
 struct gyre_http2_stream *gyre_http2_session_request(struct gyre_http2_session *session,
                                                      const struct gyre_http2_lines *lines, bool ends);
-/* Lends the stream a whole body, which must stay until the stream is closed or released. */
+/* Lends the stream a whole body, which must stay until the stream is closed or released. A DATA frame
+ * that libnghttp2 has begun by then is dropped (on_send_data). */
 void gyre_http2_stream_lend(struct gyre_http2_stream *stream, const char *bytes, size_t length);
 /* Returns the number of requests that may run at once. */
 uint32_t gyre_http2_session_streams_limit(const struct gyre_http2_session *session);
+/* True if unread bodies have used up nearly all of the connection's window: another response could
+ * stand still. */
+bool gyre_http2_session_is_narrow(const struct gyre_http2_session *session);
 void gyre_http2_session_ping(struct gyre_http2_session *session);
 
 /* Drops partial requests, and ends after the others, because the client has closed its side. */

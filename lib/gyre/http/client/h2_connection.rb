@@ -4,7 +4,6 @@
 # frames (ext/gyre/http/h2/client.c, client_call.c). Made by Origin. Never retries.
 
 require "gyre/http/client/errors"
-require "gyre/http/client/h1_connection"
 require "gyre/loop"
 require "gyre/net"
 
@@ -16,11 +15,14 @@ module Gyre
       class H2Connection
         # Returns the exchange with the final head. Yields status and headers of interim responses.
         def request(method, target, headers, body, until_s, &interim)
+          if body.is_a?(String) && headers.key?("expect")
+            headers = { **headers, "content-length" => body.bytesize.to_s }
+            body = [body]
+          end
           whole = body.nil? || body.is_a?(String)
-          exchange = open(method, target, headers, whole ? body : true, until_s) || refuse
-          body.each { |piece| exchange.write(piece) || break } unless whole
-          exchange.finish unless whole
-          H1Connection.pass_interim(exchange, transport.peer, interim) if exchange.receive_head < 200
+          exchange = open(method, target, headers, whole ? body : true, until_s, interim) || refuse
+          stream(exchange, body, headers.key?("expect")) unless whole
+          exchange.receive_head
           answered = exchange
         rescue SystemCallError, IOError, TLS::Error, Gyre::ProtocolError => error
           processed = exchange ? exchange.unanswered : false
@@ -39,6 +41,15 @@ module Gyre
           end_streams
           transport.abandon
           nil
+        end
+
+        private
+
+        # A body that ends early gets no end: a reset follows the response.
+        def stream(exchange, body, expects)
+          exchange.await_continue if expects
+          body.each { |piece| exchange.write(piece) or return }
+          exchange.finish
         end
       end
     end
