@@ -117,7 +117,8 @@ if GyreTest::H2Peer::AVAILABLE
         peer.failure
       end
       scripted(script) do |connection|
-        ["body", %w[bo dy]].each { |body| assert_equal "hello", body_of(connection.request("POST", "/", { **HOST, "expect" => "100-continue" }, body, nil)) }
+        headers = { **HOST, "expect" => "100-continue" }
+        ["body", %w[bo dy]].each { |body| assert_equal "hello", body_of(connection.request("POST", "/", headers, body, nil)) }
       end
     end
 

@@ -206,8 +206,8 @@ static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct 
   return stream;
 }
 
-/* open(method, target, headers, body, until_s, interim): sends a request; `body` is nil, a String, or
- * true if pieces follow. Returns the exchange, or nil if the connection takes no more requests. */
+/* open(method, target, headers, body, until_s, interim): sends a request; `body` is nil, a String,
+ * or true if pieces follow. Returns the exchange, or nil if the connection takes no more requests. */
 static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until,
                              VALUE interim) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
@@ -273,8 +273,8 @@ static bool take_head(struct gyre_http2_call *call) {
   return true;
 }
 
-/* Takes the heads that have come, and tells the caller of interim ones, which runs Ruby code. Returns
- * true once the final one is there. */
+/* Takes the heads that have come, and tells the caller of interim ones, which runs Ruby code.
+ * Returns true once the final one is there. */
 static bool look(struct gyre_http2_call *call) {
   while (call->status < 200) {
     if (!call->stream) rb_raise(rb_eIOError, "the exchange is over");
@@ -421,8 +421,8 @@ static VALUE call_cancel(VALUE self) {
   return Qnil;
 }
 
-/* Tells whether the server may have processed an unanswered request. False: the head was not sent, or
- * the server has refused the stream, by a reset or a GOAWAY, whatever came after it. True: the
+/* Tells whether the server may have processed an unanswered request. False: the head was not sent,
+ * or the server has refused the stream, by a reset or a GOAWAY, whatever came after it. True: the
  * connection has ended. Otherwise nil. */
 static VALUE call_unanswered(VALUE self) {
   const struct gyre_http2_call *call = call_get(self);

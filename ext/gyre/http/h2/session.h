@@ -170,8 +170,8 @@ struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *
  * false, a body follows. Returns NULL if memory or stream numbers run out. */
 struct gyre_http2_stream *gyre_http2_session_request(struct gyre_http2_session *session,
                                                      const struct gyre_http2_lines *lines, bool ends);
-/* Lends the stream a whole body, which must stay until the stream is closed or released. A DATA frame
- * that libnghttp2 has begun by then is dropped (on_send_data). */
+/* Lends the stream a whole body, which must stay until the stream is closed or released. A DATA
+ * frame that libnghttp2 has begun by then is dropped (on_send_data). */
 void gyre_http2_stream_lend(struct gyre_http2_stream *stream, const char *bytes, size_t length);
 /* Returns the number of requests that may run at once. */
 uint32_t gyre_http2_session_streams_limit(const struct gyre_http2_session *session);
