@@ -1,25 +1,8 @@
 # frozen_string_literal: true
 
-# Loads layers 1 to 3: the loop, the scheduler, structured tasks, endpoints and listeners. `require
-# "gyre/web"` loads the web server. Each part can also be required alone.
+# Loads layers 1 to 3, and in a Rails application the Railtie. Gyre's own files require gyre/core,
+# so that an application's `require "gyre"` finds Rails also in `gyre serve`. `require "gyre/web"`
+# loads the web server. Each part can also be required alone.
 
-require "gyre/version"
-require "gyre/errors"
-require "gyre/loop"
-require "gyre/scheduler"
-require "gyre/offload/blocking"
-require "gyre/run"
-require "gyre/inspection/hierarchy"
-require "gyre/sync/barrier"
-require "gyre/sync/channel"
-require "gyre/sync/condition"
-require "gyre/sync/limited_queue"
-require "gyre/sync/priority_queue"
-require "gyre/sync/promise"
-require "gyre/sync/queue"
-require "gyre/sync/semaphore"
-require "gyre/signals"
-require "gyre/net/endpoint"
-require "gyre/net/listener"
-
+require "gyre/core"
 require "gyre/rails" if defined?(Rails::Railtie)

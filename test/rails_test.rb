@@ -13,17 +13,14 @@ class RailsTest < Minitest::Test
     require "active_support/ordered_options"
     module Rails
       class Railtie
-        Configuration = Struct.new(:blocks, :last, :gyre) do
-          def before_configuration(&block) = (self.blocks ||= []) << block
-          def after_initialize(&block) = self.last = block
-        end
+        Configuration = Struct.new(:blocks, :gyre) { def before_configuration(&block) = (self.blocks ||= []) << block }
         def self.initializer(_name, &block) = block
         def self.config = (@@config ||= Configuration.new([]))
       end
     end
     require "gyre"
-    App = Struct.new(:config, :executor)
-    Config = Struct.new(:active_support, :gyre)
+    App = Struct.new(:config)
+    Config = Struct.new(:active_support)
     def level(given)
       app = App.new(Config.new(ActiveSupport::OrderedOptions.new))
       app.config.active_support.isolation_level = given
@@ -44,14 +41,8 @@ class RailsTest < Minitest::Test
     RUBY
   end
 
-  def test_events_run_in_rails_executor_unless_the_application_says_otherwise
-    assert_equal "nil\n:executor\n", run_with(<<~RUBY)
-      [false, true].each do |given|
-        Rails::Railtie.config.gyre.executor = given
-        Rails::Railtie.config.last.call(App.new(Config.new(nil, Rails::Railtie.config.gyre), :executor))
-        p Gyre::Job.executor
-      end
-    RUBY
+  def test_the_railtie_is_loaded_also_after_parts_of_gyre
+    assert_equal "true\n", ruby("-e", RAILS.sub('require "gyre"', 'require "gyre"; p !Gyre::Railtie.nil?'), "-r", "gyre/web", gems: true).out
   end
 
   def test_bin_rails_server_starts_gyre_unless_another_server_is_named

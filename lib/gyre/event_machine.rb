@@ -3,7 +3,7 @@
 # Gyre::EventMachine provides the functions of the gem eventmachine on Gyre's loop. The drop-in
 # (event_machine/features) adds the gem's name. Reactor runs callbacks. The classes in descriptors/
 # send and receive.
-require "gyre"
+require "gyre/core"
 require "gyre/net"
 
 module Gyre

@@ -3,7 +3,7 @@
 # Loads the server of HTTP/1.0, HTTP/1.1 and HTTP/2. Sockets, parsers and responses are C. Tests and
 # fuzzers compare the parser with a Ruby parser (test/oracle/http).
 
-require "gyre"
+require "gyre/core"
 require "gyre/http/server"
 
 module Gyre

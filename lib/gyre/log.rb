@@ -3,7 +3,7 @@
 # Loads the log's ingest and wire formats. The server is in gyre/log/server, the client in
 # gyre/log/client.
 
-require "gyre"
+require "gyre/core"
 require "gyre/log/ingest"
 require "gyre/log/wire/records"
 require "gyre/log/wire"

@@ -4,7 +4,6 @@
 # request with all its fibers, in a job process or a console to the thread. Loaded by lib/gyre.rb.
 # Everything else is set when the server starts (Gyre::Web::Isolation).
 
-require "gyre/scheduler/job"
 require "gyre/version"
 require "gyre/web/frameworks/execution_state"
 
@@ -22,8 +21,6 @@ module Gyre
       app.config.active_support.isolation_level ||= :fiber if app.config.respond_to?(:active_support)
       Web::ExecutionState.install
     end
-
-    config.after_initialize { |app| Job.executor = app.executor if app.config.gyre.executor }
 
     # Makes Gyre the server of system tests, unless the application names another server.
     initializer "gyre.capybara" do

@@ -6,6 +6,7 @@ gem "brotli", "~> 0.6"
 gem "capybara", "~> 3.40"
 gem "eventmachine", path: File.expand_path("../../lib/gyre/event_machine/features", __dir__) # for thin
 gem "grape", ">= 2.0"
+gem "graphql", "~> 2.4"
 gem "hanami-controller", "~> 2.0"
 gem "hanami-router", "~> 2.0"
 gem "minitest", "~> 5.16"

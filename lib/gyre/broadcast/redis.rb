@@ -4,7 +4,7 @@
 # process that publishes or subscribes, such as a job queue. Uses two connections, because a
 # subscribed connection takes no other command (RESP 2).
 
-require "gyre"
+require "gyre/core"
 require "gyre/broadcast/outbox"
 require "gyre/broadcast/relay"
 require "gyre/log/output/redis_connection"

@@ -3,7 +3,7 @@
 # The log server of `gyre log`: connects ingest, outputs, committer and hub. Gyre::Log::Lifecycle
 # runs, ends and restarts it; Gyre::Log::Connection serves clients.
 
-require "gyre"
+require "gyre/core"
 require "gyre/log/server/committer"
 require "gyre/log/server/acceptor"
 require "gyre/log/server/hub"

@@ -4,6 +4,7 @@
 # lib/rackup/handler/gyre.rb and, for Rack 2, lib/rack/handler/gyre.rb.
 
 require "gyre/web"
+require "gyre/web/rack_command"
 require "gyre/web/restart_file"
 
 module Gyre
@@ -17,17 +18,24 @@ module Gyre
         using warn Logger DoNotReverseLookup
       ].freeze
       OPTIONS = Gyre::Settings.new(SERVER_SETTINGS.groups.merge("Limits" => HTTP::Limits::TABLE.to_a))
-      private_constant :FOREIGN, :OPTIONS
+      private_constant :FOREIGN
 
+      # Settings of config/gyre.rb hold where no option sets another value. If they ask for workers
+      # (RackCommand), the process becomes `gyre serve`.
       # @param app [#call] a Rack app
       # @param options [Hash] :Host, :Port and Gyre's settings (`-O keep_alive_timeout=20`)
       # @yield [Gyre::Web::Server] once it serves
       # @return [void]
+      # @raise [ConfigError] for an invalid config/gyre.rb
       def self.run(app, **options, &block)
+        command = RackCommand.new(options)
+        command.serve if command.workers?
         out = $stdout
+        out.sync = true # what the app prints is to be seen at once, also through a pipe
         log = Log.new(notices: (out unless options[:quiet]))
         unknown(options).each { |message| log.error(message) }
-        server = Server.new(app, log: log, out: out, **settings(options))
+        command.notes.each { |message| log.info(message) }
+        server = Server.new(app, log: log, out: out, **settings(options, command))
         restart = false
         server.run do
           log.info(Banner.text(server, options[:environment]))
@@ -53,13 +61,13 @@ module Gyre
 
       # @return [Hash] keyword arguments for Gyre::Web::Server
       # @raise [ArgumentError] for an invalid value
-      def self.settings(options)
+      def self.settings(options, command)
         given = options.select { |name, _| OPTIONS[name] }
                        .to_h { |name, value| [name, OPTIONS[name].list && value.is_a?(String) ? value.split(",") : value] }
-        settings = OPTIONS.read(given)
+        settings = command.file.slice(*OPTIONS.names).merge(OPTIONS.read(given))
         settings[:log_format] ||= "common" if settings.key?(:access_log)
         limits, others = settings.partition { |name, _| HTTP::Limits::TABLE[name] }.map(&:to_h)
-        { bind: addresses(options), limits: limits, **others }
+        { bind: command.addresses, tls: command.file[:tls], limits: limits, **others }
       end
 
       def self.meaning(row)
@@ -76,13 +84,7 @@ module Gyre
         end
       end
 
-      def self.addresses(options)
-        return options[:bind].to_s.split(",") if options[:bind]
-
-        host, port = options[:Host] || "localhost", options[:Port] || Addresses::DEFAULT_PORT
-        [host.include?("://") ? Addresses.endpoint(host, port: port.to_i) : Addresses.tcp(host, port)]
-      end
-      private_class_method :settings, :meaning, :unknown, :addresses
+      private_class_method :settings, :meaning, :unknown
     end
   end
 end

@@ -3,7 +3,7 @@
 # A complete web server: sockets, layers, logs, shutdown. Made by `gyre serve`, the Rackup handler
 # and embedding programs. HTTP::Server handles HTTP; Lifetime handles start and stop.
 
-require "gyre"
+require "gyre/core"
 require "gyre/http"
 require "gyre/web/access_log"
 require "gyre/web/blocking"

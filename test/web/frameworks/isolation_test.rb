@@ -43,6 +43,19 @@ class WebIsolationTest < Minitest::Test
     assert_match(/\Arefused: config\.active_support\.isolation_level is :thread\. .*Set it to :fiber/, out)
   end
 
+  def test_events_of_sockets_run_in_rails_executor_unless_the_application_says_otherwise
+    app = <<~'RUBY'
+      module Rails
+        Config = Struct.new(:gyre)
+        App = Struct.new(:config, :executor)
+        def self.application = @application ||= App.new(Config.new(Struct.new(:executor).new(GIVEN)), :executor)
+      end
+      at_exit { p Gyre::Job.executor }
+    RUBY
+    assert_match(/^nil$/, run_with("#{ACTIVE_SUPPORT}GIVEN = false\n#{app}"))
+    assert_match(/^:executor$/, run_with("#{ACTIVE_SUPPORT}GIVEN = true\n#{app}"))
+  end
+
   def test_connections_that_were_lent_by_thread_are_given_back_first
     out = run_with(ACTIVE_SUPPORT + <<~'RUBY')
       module ActiveRecord

@@ -11,7 +11,7 @@
 #                        the first successor dies: the new mold is dropped, the old one is current again
 #                        later ones die, three times: the restart has failed; they are started again
 
-require "gyre"
+require "gyre/core"
 require "gyre/web/cluster/crew"
 require "gyre/web/cluster/generations"
 require "gyre/web/cluster/health"

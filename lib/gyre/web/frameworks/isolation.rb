@@ -22,6 +22,7 @@ module Gyre
         return unless defined?(::ActiveSupport::IsolatedExecutionState)
 
         count_fibers
+        Job.executor = executor
         state = ::ActiveSupport::IsolatedExecutionState
         return ExecutionState.install if state.isolation_level == :fiber
 
@@ -46,6 +47,15 @@ module Gyre
 
         config = ::Rails.application.config
         config.active_support.isolation_level if config.respond_to?(:active_support)
+      end
+
+      # Returns Rails' executor, in which events of WebSocket handlers and live pages run; nil
+      # without Rails, or if the app has set `config.gyre.executor = false`.
+      def executor
+        return unless defined?(::Rails.application) && ::Rails.application.respond_to?(:executor)
+
+        config = ::Rails.application.config
+        ::Rails.application.executor unless config.respond_to?(:gyre) && !config.gyre.executor
       end
 
       # Releases connections that this thread has leased: otherwise they never return to the pool.
