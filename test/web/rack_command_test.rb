@@ -66,8 +66,9 @@ class WebRackCommandTest < Minitest::Test
 
   def test_the_rails_command_becomes_gyre_serve_with_the_same_options
     assert_equal [{ "PORT" => "3000" }, %w[--environment production config.ru]], served(RAILS)
+    given = { **RAILS, user_supplied_options: %i[Host Port], Host: "127.0.0.1", Port: 4000, pid: "/run/app.pid" }
     assert_equal %w[--environment production --host 127.0.0.1 --port 4000 --pidfile /run/app.pid --early-hints app.ru],
-      served({ **RAILS, user_supplied_options: %i[Host Port], Host: "127.0.0.1", Port: 4000, pid: "/run/app.pid", early_hints: true, config: "app.ru" }).last
+      served({ **given, early_hints: true, config: "app.ru" }).last
     assert_equal [{ "PORT" => "4000" }, %w[--environment staging --bind ssl://127.0.0.1 config.ru]],
       served({ **RAILS, user_supplied_options: %i[Host Port], Host: "ssl://127.0.0.1", Port: 4000, environment: "staging" })
   end
