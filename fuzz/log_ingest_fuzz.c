@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   bytes = malloc(size);
   memcpy(bytes, data + 1, size - 1);
   input.kind = (enum gyre_log_kind)((data[0] & 3) % 3);
-  input.framing = (enum gyre_log_framing)((data[0] >> 2 & 3) % 3);
+  input.framing = (enum gyre_log_framing)(data[0] >> 2 & 3);
   input.limit = limits[data[0] >> 4 & 3];
   input.bytes = bytes;
   input.length = size - 1;

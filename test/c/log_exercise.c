@@ -55,7 +55,7 @@ static void open_setting(struct setting *setting, const struct log_exercise_inpu
     struct gyre_log_sink *const sink = need(gyre_log_hub_open_sink(setting->hub, sink_kinds[i].format, key));
     sink->cull = sink_kinds[i].cull;
     sink->raw = sink_kinds[i].raw;
-    sink->origin = sink_kinds[i].origin;
+    sink->origin = !sink_kinds[i].origin ? sink->origin : (unsigned)sink_kinds[i].format;
     sink->limit = sink_kinds[i].limit;
     setting->sinks[i] = sink;
   }

@@ -3,7 +3,7 @@
  * table, what holds what, buffers. With "frames" it reads inputs from stdin and prints a line for
  * each (log_exercise.h); test/log/ compares those lines with what the oracle in Ruby gives.
  *
- * A frame: kind (f, r, s), framing (0 to 2), limit and length (four bytes each, little endian),
+ * A frame: kind (f, r, s), framing (0 to 3), limit and length (four bytes each, little endian),
  * bytes.
  */
 #include "check.h"

@@ -131,16 +131,38 @@ class LogIngestInputContractTest < Minitest::Test
     ["<14>a\n", "0 a", "12", "1234567890 a"].zip(["malformed frame", "malformed frame", nil, "malformed frame"]) do |bytes, wrong|
       assert_equal [wrong], [feed(bytes, kind: :syslog, framing: :octet_counting)], bytes
     end
-    assert_equal "max length exceeded", feed("10 a", kind: :syslog, framing: :octet_counting, limit: 9)
+    assert_nil feed("10 a", kind: :syslog, framing: :octet_counting, limit: 9)
   end
 
-  def test_a_line_has_its_limit_with_and_without_an_end
+  def test_a_message_beyond_the_limit_is_cut_and_costs_no_other_however_it_arrives
+    { [:syslog, :auto] => ["x" * 10, "y" * 11, "<14>a: 1"].map { |line| "#{line}\n" }.join,
+      [:syslog, :octet_counting] => ["x" * 10, "y" * 25, "<14>a: 1"].map { |text| "#{text.bytesize} #{text}" }.join,
+      [:syslog, :zero] => "xxxxxxxxxx\0#{"y" * 12}\n\0<14>a: 1\n\0" }.each do |(kind, framing), bytes|
+      (1..bytes.bytesize).each do |step|
+        sink = sink()
+        decoder = ingest.decoder(kind, limit: 10, framing: framing)
+        bytes.scan(/.{1,#{step}}/m) { |part| assert_nil decoder.feed(part, LogIngests::TIME_NS) }
+        assert_equal [1, 3, 0], [decoder.overlong, decoder.messages, decoder.bytesize], [framing, step]
+        assert_equal ["syslog|info|xxxxxxxxxx", "syslog|info|yyyyyyyyyy", "a|info|1"], lines(sink), [framing, step]
+      end
+    end
+  end
+
+  def test_a_zero_byte_alone_ends_a_message_where_it_is_asked_for
     sink = sink()
-    assert_nil feed("#{"x" * 10}\n", kind: :syslog, limit: 10)
-    assert_equal "max length exceeded", feed("#{"x" * 11}\n", kind: :syslog, limit: 10)
-    assert_equal "max length exceeded", feed("x" * 11, kind: :syslog, limit: 10)
-    assert_equal "max length exceeded", feed("x" * 11, kind: :json, limit: 10)
-    assert_equal ["syslog|info|xxxxxxxxxx"], lines(sink)
+    assert_nil feed("<14>a: one\ntwo\0<14>a: three\0", kind: :syslog, framing: :zero)
+    assert_equal ["a|info|one\\ntwo", "a|info|three"], lines(sink)
+  end
+
+  def test_a_number_is_a_count_only_before_a_priority
+    sink = sink()
+    text = "<14>a: it answered\n500 <html>\n9 <1x>\n7 <999>a\n11 <11>b: 2\n3\n<12>c: 4\n"
+    (1..text.bytesize).each do |step|
+      decoder = ingest.decoder(:syslog)
+      text.scan(/.{1,#{step}}/m) { |part| assert_nil decoder.feed(part, LogIngests::TIME_NS) }
+      assert_equal ["a|info|it answered", "syslog|info|500 <html>", "syslog|info|9 <1x>", "syslog|info|7 <999>a", "b|error|2\\n3", "c|warn|4"],
+        lines(sink), step
+    end
   end
 
   def test_the_last_line_needs_no_end
@@ -184,12 +206,12 @@ class LogIngestInputContractTest < Minitest::Test
     assert_equal ["web|info|a", "json|info|[1]", "json|info|{\"a\":1}"], whole.values_at(0, 2, 3)
   end
 
-  def test_json_lines_before_one_that_is_too_long_are_messages
+  def test_a_line_of_json_that_is_too_long_is_cut_and_costs_no_other
     sink = sink()
     decoder = ingest.decoder(:json, limit: 20)
-    assert_equal "max length exceeded", decoder.feed(%({"msg":"a"}\n#{"x" * 30}\n{"msg":"b"}\n), LogIngests::TIME_NS)
-    assert_equal "max length exceeded", decoder.finish(LogIngests::TIME_NS)
-    assert_equal [["json|info|a"], 0], [lines(sink), ingest.bytesize]
+    assert_nil decoder.feed(%({"msg":"a"}\n#{"x" * 30}), LogIngests::TIME_NS)
+    assert_nil decoder.feed(%(xxx\n{"msg":"b"}\n), LogIngests::TIME_NS)
+    assert_equal [["json|info|a", "json|info|#{"x" * 20}", "json|info|b"], 1, 0], [lines(sink), decoder.overlong, ingest.bytesize]
   end
 
   def test_json_lines_are_messages

@@ -49,6 +49,52 @@ class LogIngestSyslogContractTest < Minitest::Test
     end
   end
 
+  # rsyslog takes these apart as well.
+  def test_what_devices_make_of_rfc_3164
+    { "<134>Nov 1 19:20:00 web1 shop[5]: x" => ["shop", "host=web1 pid=5 x"], "<134>Nov 21 2026 19:20:00 web1 shop: x" => ["shop", "host=web1 x"],
+      "<134>2026 nov 21 19:20:00.123 web1 shop: x" => ["shop", "host=web1 x"], "<134>Nov 21 19:20:00 web1 shop:x" => ["shop", "host=web1 x"],
+      "<13> Nov 21 19:20:00 10.0.0.1 a/b: x" => ["a/b", "host=10.0.0.1 x"], "<13>Nov 21 19:20:00 2001:db8::1 a: x" => ["a", "host=2001:db8::1 x"],
+      "<13>2026-11-21T19:20:00 web1 a: x" => ["a", "host=web1 x"], "Nov 21 19:20:00 web1 shop[5]: x" => ["shop", "host=web1 pid=5 x"],
+      "<30>Nov 21 19:20:00 dock nginx:1.25[47]: GET /" => ["nginx", "host=dock 1.25[47]: GET /"] }.each do |bytes, (service, message)|
+      assert_equal [service, message], parse(bytes).values_at(0, 2), bytes
+    end
+    assert_equal ["shop", "info", "host=web1 x", 1_795_288_800_123_456], parse("<13>2026-11-21T19:20:00.123456789Z web1 shop: x")
+  end
+
+  def test_json_and_other_text_is_not_a_tag
+    { %(<134>Nov 21 19:20:00 web1 {"level": "info"}) => %(host=web1 {"level": "info"}), %(<134>{"a": 1, "b": 2}) => %({"a": 1, "b": 2}),
+      "<13>12: x" => "12: x", "<13>\u00e9t\u00e9: x" => "\u00e9t\u00e9: x".b, "<13>C:\\x" => "C:\\x", "<13>a=b: c" => "a=b: c",
+      "Nov 21 19:20:00 it is text" => "Nov 21 19:20:00 it is text" }.each do |bytes, message|
+      assert_equal ["syslog", message], parse(bytes).values_at(0, 2), bytes
+    end
+  end
+
+  def test_the_counters_of_cisco_are_no_services
+    { "<189>123: Nov 21 19:20:00.123: %SYS-5-X: y" => "id=123 %SYS-5-X: y", "<189>123: r1: *Nov 21 19:20:00 UTC: %SYS-5-X: y" => "host=r1 id=123 %SYS-5-X: y",
+      "<189>45: %SYS-5-X: y" => "id=45 %SYS-5-X: y", "<166>Nov 21 2026 19:20:00: %ASA-6-1: y" => "%ASA-6-1: y",
+      "<166>:Nov 21 19:20:00 UTC: %ASA-6-1: y" => "%ASA-6-1: y", "<166>Nov 21 19:20:00 fw : %ASA-6-1: y" => "host=fw %ASA-6-1: y" }.each do |bytes, message|
+      assert_equal ["syslog", message], parse(bytes).values_at(0, 2), bytes
+    end
+  end
+
+  def test_rfc_5424_without_structured_data
+    assert_equal ["app", "info", "host=h pid=web.3 Starting process", 1_389_300_000_000_000],
+      parse("<45>1 2014-01-09T20:40:00+00:00 h app web.3 - Starting process")
+    assert_equal "1 - h app web.3 - Starting process", parse("<45>1 - h app web.3 - Starting process")[2]
+  end
+
+  def test_an_origin_is_shown_as_a_log_wants_it
+    sinks = { nil => "pid=5 x", true => "host=1.2.3.4 pid=5 x", false => "x" }.map do |origin, expected|
+      [ingest.sink(origin: origin), expected]
+    end
+    ingest.route(nil, nil, sinks.map(&:first))
+    ingest.datagram(:syslog, "<13>a[5]: x", LogIngests::TIME_NS, "1.2.3.4")
+    sinks.each { |sink, expected| assert_equal ["a|info|#{expected}"], lines(sink) }
+    redis = sink(format: :redis)
+    ingest.datagram(:syslog, "<13>Nov 21 19:20:00 h a[5]: x", LogIngests::TIME_NS, "1.2.3.4")
+    assert_includes redis.take.first, "$4\r\nhost\r\n$1\r\nh\r\n$3\r\npid\r\n$1\r\n5\r\n$8\r\nfacility\r\n$4\r\nuser\r\n"
+  end
+
   def test_the_ends_of_lines_are_no_part_of_a_message
     assert_equal "a\r\nb", parse("<13>a\r\nb\r\n\0")[2]
     [+"", "\n", "\0\r\n"].each { |bytes| assert_nil parse(bytes) }

@@ -53,11 +53,19 @@ module LogCases
       old = ["<34>Oct 11 22:14:15 mymachine su: 'su root' failed for lonvick on /dev/pts/8", "<13>Oct  1 22:14:15 web[12]: x",
              "<0>Oct 11 22:14:15 host", "<12>2026-11-21T19:20:00.5+01:00 h quiet: y", "<191>web[1] x", "<11>a[b: c", "<11>a[b]c: d", "<11>[a]: b",
              "<11>http://a b", "<192>a", "<1234>a", "<>a", "<1", "plain \xff text", "Oct 11 22:14:15 h a: b", "<12>Oct 11 22:14:15 h a[b]c: d"]
-      lines = (new + old).map(&:b)
+      odd = ["<134>Nov 1 19:20:00 web1 shop[5]: x", "<134>Nov 21 2026 19:20:00 web1 shop: x", "<134>2026 nov  1 19:20:00.123 web1 shop: x",
+             "<134>2026-11-21T19:20:00.123456789Z web1 shop:x", "<45>1 2014-01-09T20:34:44.693891+00:00 host web web.3 - Starting process",
+             "<134>Nov 21 19:20:00 web1 {\"a\": 1}", "<134>{\"a\": 1}", "<189>123: r1: *Nov 21 19:20:00.123 UTC: %SYS-5-CONFIG_I: x",
+             "<189>45: %SYS-5-X: y", "<189>Nov 21 19:20:00 UTC: %SYS-5-X: y", "<166>:Nov 21 19:20:00: %ASA-6-1: y", "<13>Nov 21 19:20:00 h : %X: y",
+             "<30>Nov 21 19:20:00 dock nginx:1.25[4711]: GET /", "Nov 21 19:20:00 web1 shop[5]: no pri", "Nov 21 19:20:00 it is text",
+             "<13>Nov 21 19:20:00 2001:db8::1 web[1]: v6", "<13>Nov 21 19:20:00 12:30:00 x", "<13>  Nov 21 19:20:00 h web[01]: x", "<13>12: x",
+             "<13>web[a|b]: x", "<13>Nov 21 19:20:00 a_b.c- web: x", "<13>2026-11-21T19:20:00 h web: x", "<13>a[]: x", "<13>a[]x", "<13>(a)[1]:b",
+             "<13>C:\\x", "<13>a::b", "<13>1 2026-11-21T19:20:00Z h web 5 - [a", "<13>1 2026-11-21T19:20:00Z h web 5 - "]
+      lines = (new + old + odd).map(&:b)
       framed = lines.map { |line| "#{line.bytesize} #{line}" }
       ["#{lines.join("\n")}\n", framed.join, lines.join("\r\n\n\0\n"), lines.join("\0"),
        "<13>#{"x" * 600}\0<14>#{"y" * 1023}\0\n\0z", "#{framed[0]}\n#{lines[1]}\n#{framed[2]}", *lines, *framed.first(3),
-       framed[0].chop, "42 is the answer\n12\n1234567890 <3>\n0 <1>\n01 <3>", "5 <1>a\nb<2>c\n", "9", "99", "999999999 <", "1 <1 <", "\n\r\0\n\n"]
+       framed[0].chop, "9 <1", "9 <1x\n", "7 <999>a\n", "3 <", "500 <html>\n<13>a: b\n", "<13>a: 1\n2\0<13>b: 3\n\0", "42 is the answer\n12\n1234567890 <3>\n0 <1>\n01 <3>", "5 <1>a\nb<2>c\n", "9", "99", "999999999 <", "1 <1 <", "\n\r\0\n\n"]
     end
 
     public

@@ -62,6 +62,53 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
     end
   end
 
+  def test_a_long_datagram_of_a_unix_socket_is_whole_up_to_the_limit
+    Dir.mktmpdir do |folder|
+      serve("unixgram://#{folder}/log", limits: { message_bytes_limit: 100_000 }) do |server, endpoint|
+        sender = Socket.new(:UNIX, :DGRAM)
+        sender.connect(Addrinfo.unix(endpoint.path))
+        sender.send("<14>job: #{"x" * 90_000}", 0)
+        eventually { server.lines == ["job|info|#{"x" * 90_000}"] }
+        sender.send("<14>job: #{"y" * 110_000}", 0)
+        eventually { server.lines.grep(/\Agyre\|warn\|.*1 message was cut at 100000 bytes/).size == 1 }
+        assert_includes server.lines, "job|info|#{"y" * (100_000 - 9)}"
+        sender.close
+      end
+    end
+  end
+
+  def test_a_message_of_syslog_without_a_host_has_its_senders_address
+    Dir.mktmpdir do |folder|
+      inputs = [{ type: "syslog", bind: ["udp://127.0.0.1:0", "tcp://127.0.0.1:0"] }]
+      GyreTest::LogServer.open(inputs: inputs, default_log: { logfile: "#{folder}/json", format: "json" }) do |server|
+        udp, tcp = server.server.endpoints.last(2)
+        sender = UDPSocket.new
+        sender.connect(udp.host, udp.port)
+        sender.send("<12>cron[7]: a", 0)
+        stream = server.connect(tcp)
+        stream.write("<12>cron: b\n<13>1 - far - - - - c\n")
+        eventually { server.lines("#{folder}/json").size == 3 }
+        found = server.lines("#{folder}/json").map { |line| JSON.parse(line).values_at("message", "host", "pid", "facility") }
+        assert_equal [["a", "127.0.0.1", 7, "user"], ["b", "127.0.0.1", nil, "user"], ["c", "far", nil, "user"]], found.sort_by(&:first)
+        [sender, stream].each(&:close)
+      end
+    end
+  end
+
+  def test_a_connection_without_a_byte_leaves_no_line
+    serve("tcp://127.0.0.1:0") do |server, endpoint|
+      [nil, "<14>a: half"].each do |bytes|
+        socket = TCPSocket.new(endpoint.host, endpoint.port)
+        socket.write(bytes) if bytes
+        eventually { server.server.status[:clients].sum { |client| client[:bytes] } == bytes.bytesize } if bytes
+        socket.setsockopt(:SOCKET, :LINGER, [1, 0].pack("ii"))
+        socket.close
+      end
+      eventually { server.lines.grep(/\Agyre\|warn\|/).size == 1 }
+      assert_includes server.lines, "a|info|half"
+    end
+  end
+
   # The way that C programs go: syslog(3) connects to a datagram socket and sends without a line's
   # end.
   def test_the_systems_own_logger_is_understood
@@ -85,9 +132,10 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
       client.write(%({"service":"web","severity":"warn","message":"slow"}\n{"message":"bare"}\n))
       eventually { server.lines.size == 2 }
       assert_equal "web|warn|slow", server.lines.first
-      client.write("x" * 2000)
-      assert_match(/\Aerror: .+\n\z/, client.read)
-      eventually { server.lines.grep(/\Agyre\|warn\|127\.0\.0\.1:\d+: /).size == 1 }
+      client.write("#{"x" * 2000}\n{\"message\":\"behind it\"}\n")
+      eventually { server.lines.grep(/\Agyre\|warn\|127\.0\.0\.1:\d+: 1 message was cut at 1000 bytes/).size == 1 }
+      eventually { server.lines.include?("json|info|#{"x" * 1000}") && server.lines.include?("json|info|behind it") }
+      assert_equal 1, server.server.status[:cut]
       client.close
     end
   end
@@ -130,12 +178,15 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
     end
   end
 
-  def test_a_message_beyond_the_limit_ends_its_connection
+  def test_a_message_beyond_the_limit_costs_none_behind_it
     serve("tcp://127.0.0.1:0", limits: { message_bytes_limit: 1000 }) do |server, endpoint|
       client = server.connect(endpoint)
-      client.write("<14>1 - - app - - - #{"x" * 2000}\n")
-      assert_closed client
-      eventually { server.lines.grep(/\Agyre\|warn\|/).size == 1 }
+      [->(text) { "#{text}\n" }, ->(text) { "#{text.bytesize} #{text}" }].each do |framed|
+        client.write(framed.call("<14>1 - - app - - - #{"x" * 2000}") + framed.call("<14>next: behind it"))
+      end
+      eventually { server.lines.grep(/\Anext\|info\|behind it\z/).size == 2 }
+      eventually { server.lines.grep(/\Agyre\|warn\|.*cut at 1000 bytes/).any? && server.server.status[:cut] == 2 }
+      assert_equal 2, server.lines.count("app|info|#{"x" * 980}")
       client.close
     end
   end

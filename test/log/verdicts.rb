@@ -13,7 +13,7 @@ require_relative "../support/plain_answers"
 module LogVerdicts
   # kind is :analogger, :records or :syslog; framing is syslog's.
   Input = Struct.new(:kind, :framing, :limit, :bytes)
-  FRAMINGS = %i[auto octet_counting lines].freeze
+  FRAMINGS = %i[auto octet_counting lines zero].freeze
   TIME_NS = 1_795_288_800_123_456_789
   CLIENT = "0123456789abcdef" * 2
   # As in test/c/log_exercise.c.

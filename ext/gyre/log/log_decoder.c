@@ -17,7 +17,8 @@ void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub
 
 /* Until `leave`, delivered messages have the decoder's origin. */
 static struct gyre_log_hub *enter(struct gyre_log_decoder *decoder) {
-  if (decoder->origin.bytes.length > 0) decoder->hub->origin = &decoder->origin;
+  if (decoder->origin.names.length > 0 || decoder->cutter.kind == GYRE_LOG_SYSLOG)
+    decoder->hub->origin = &decoder->origin;
   return decoder->hub;
 }
 
@@ -36,7 +37,7 @@ void gyre_log_decoder_close(struct gyre_log_decoder *decoder) {
   if (!decoder->hub) return;
   drop_rest(decoder);
   gyre_log_buffer_free(&decoder->lines);
-  gyre_log_buffer_free(&decoder->origin.bytes);
+  gyre_log_origin_free(&decoder->origin);
   gyre_log_session_release(decoder->session);
   gyre_log_hub_release(decoder->hub);
   decoder->hub = NULL;
@@ -72,6 +73,9 @@ static int deliver(struct gyre_log_decoder *decoder, const struct gyre_log_messa
     return fail(decoder, -GYRE_LOG_SEQUENCE_JUMP);
   decoder->messages++;
   if (decoder->cutter.kind == GYRE_LOG_JSON_LINES) return collect(decoder, message->text);
+  if (decoder->cutter.kind == GYRE_LOG_SYSLOG)
+    gyre_log_origin_state(&decoder->origin, (struct gyre_log_names){message->host, message->process},
+                          message->facility);
   const int result = gyre_log_hub_deliver(decoder->hub, message, decoder->session);
   return result == -EAGAIN ? fail(decoder, -GYRE_LOG_NO_ROOM) : result;
 }

@@ -8,8 +8,9 @@
 
 enum gyre_log_kind { GYRE_LOG_FRAMES, GYRE_LOG_RECORDS, GYRE_LOG_SYSLOG, GYRE_LOG_JSON_LINES };
 
-/* Framing of syslog (RFC 6587, section 3.4). AUTO: each message's first bytes decide. */
-enum gyre_log_framing { GYRE_LOG_AUTO, GYRE_LOG_OCTET_COUNTING, GYRE_LOG_LINES };
+/* Framing of syslog (RFC 6587, section 3.4). AUTO: each message's first bytes decide. ZERO: only
+ * a zero byte ends a message, so that it may have line ends. */
+enum gyre_log_framing { GYRE_LOG_AUTO, GYRE_LOG_OCTET_COUNTING, GYRE_LOG_LINES, GYRE_LOG_ZERO };
 
 /* Faults of received bytes. The server replies "error: " and the fault's text. */
 enum gyre_log_wrong {
@@ -25,9 +26,10 @@ enum gyre_log_wrong {
 
 struct gyre_log_message {
   struct gyre_log_text service, severity, text;
-  uint64_t sequence; /* 0: not a record */
-  uint64_t time_us;  /* time of logging, µs since 1970; valid if has_time */
-  bool present;      /* false for an empty line */
+  struct gyre_log_text host, process, facility; /* of syslog; empty: unknown */
+  uint64_t sequence;                            /* 0: not a record */
+  uint64_t time_us;                             /* time of logging, µs since 1970; valid if has_time */
+  bool present;                                 /* false for an empty line */
   bool has_time;
 };
 
@@ -36,6 +38,9 @@ struct gyre_log_cutter {
   enum gyre_log_framing framing;
   size_t limit;                    /* maximum bytes of a message; a frame must have fewer */
   size_t scanned;                  /* bytes of an incomplete line already searched for its end */
+  bool skip_line;                  /* the line's start was taken; its rest is skipped */
+  size_t skip_count;               /* bytes that are skipped, as part of a counted message */
+  uint64_t overlong;               /* messages beyond the limit, which were cut */
   size_t wanted;                   /* the next call needs at least these bytes; 0: a line's end */
   struct gyre_log_buffer *scratch; /* holds a syslog message with its prefix, until the next call */
 };

@@ -57,6 +57,7 @@ void gyre_log_hub_release(struct gyre_log_hub *hub) {
   for (size_t i = 0; i < hub->taps_count; i++) tap_free(&hub->taps[i]);
   for (size_t i = 0; i < hub->counters_count; i++) gyre_log_buffer_free(&hub->counters[i].service);
   gyre_log_buffer_free(&hub->scratch);
+  gyre_log_origin_free(&hub->datagram);
   free(hub->routes);
   free(hub->taps);
   free(hub->counters);

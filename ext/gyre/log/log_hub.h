@@ -77,7 +77,7 @@ struct gyre_log_arrival {
   struct gyre_log_text text;
   const struct gyre_log_time *time;      /* of arrival */
   const struct gyre_log_time *logged_at; /* NULL: unknown */
-  const struct gyre_log_origin *origin;  /* NULL: unknown */
+  struct gyre_log_origin *origin;        /* NULL: unknown */
 };
 
 /* Number of the parts that culling compares: service, severity, text, origin. */
@@ -89,8 +89,8 @@ struct gyre_log_sink {
   uint64_t number;
   enum gyre_log_format format;
   bool cull, raw;
-  bool origin;  /* lines show the origin */
-  size_t limit; /* SIZE_MAX: none */
+  unsigned origin; /* how lines show the origin: enum gyre_log_form */
+  size_t limit;    /* SIZE_MAX: none */
   /* Beyond the bound, the sink is full: senders pause; messages whose senders cannot pause are
    * dropped. Beyond twice the bound plus 16 MB, it refuses records and drops other messages. */
   size_t bound;   /* SIZE_MAX: none */
@@ -168,9 +168,10 @@ struct gyre_log_hub {
   size_t bytes;      /* bytes of incomplete messages and of sinks that have no limit */
   size_t incomplete; /* bytes of incomplete messages */
   uint64_t sinks_opened;
-  bool crowded;                         /* a decoder's message has come while a sink was full */
-  const struct gyre_log_origin *origin; /* origin of the present message; NULL: unknown */
-  bool unstoppable;                     /* the present message's sender cannot pause */
+  bool crowded;                    /* a decoder's message has come while a sink was full */
+  struct gyre_log_origin *origin;  /* origin of the present message; NULL: unknown */
+  struct gyre_log_origin datagram; /* for messages of syslog without a decoder */
+  bool unstoppable;                /* the present message's sender cannot pause */
   struct gyre_log_time time, logged_at;
   struct gyre_log_buffer scratch;
   struct gyre_log_route *routes;

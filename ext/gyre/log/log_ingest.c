@@ -97,7 +97,7 @@ static VALUE ingest_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, V
   hub->references++;
   sink->cull = RTEST(cull);
   sink->raw = RTEST(raw);
-  if (!NIL_P(origin)) sink->origin = RTEST(origin);
+  if (!NIL_P(origin)) sink->origin = RTEST(origin) ? (unsigned)chosen : GYRE_LOG_NO_ORIGIN;
   sink->limit = bytes;
   sink->bound = queue;
   sink->drops = RTEST(drops);
@@ -234,7 +234,7 @@ static void decoder_free(void *pointer) {
 
 static size_t decoder_size(const void *pointer) {
   const struct gyre_log_decoder *const decoder = pointer;
-  return sizeof(*decoder) + decoder->rest.capacity + decoder->lines.capacity + decoder->origin.bytes.capacity;
+  return sizeof(*decoder) + decoder->rest.capacity + decoder->lines.capacity + gyre_log_origin_size(&decoder->origin);
 }
 
 GYRE_TYPE(decoder_type, "Gyre::Log::Ingest::Decoder", NULL, decoder_free, decoder_size, RUBY_TYPED_FREE_IMMEDIATELY);
@@ -244,12 +244,12 @@ static struct gyre_log_decoder *decoder_of(VALUE decoder) { return rb_check_type
 static VALUE ingest_open_decoder(VALUE self, VALUE kind, VALUE framing, VALUE session, VALUE limit, VALUE host,
                                  VALUE pid) {
   static const char *const kinds[] = {"analogger", "records", "syslog", "json"};
-  static const char *const framings[] = {"auto", "octet_counting", "lines"};
+  static const char *const framings[] = {"auto", "octet_counting", "lines", "zero"};
   static const size_t limits[] = {8192, 1 << 20, 1 << 16, 1 << 20};
   struct gyre_log_hub *const hub = hub_of(self);
   struct gyre_log_decoder *decoder;
   const enum gyre_log_kind chosen = (enum gyre_log_kind)choose("kind of a decoder", kind, kinds, 4);
-  const enum gyre_log_framing framed = (enum gyre_log_framing)choose("framing", framing, framings, 3);
+  const enum gyre_log_framing framed = (enum gyre_log_framing)choose("framing", framing, framings, 4);
   const unsigned long long process = NIL_P(pid) ? 0 : NUM2ULL(pid);
   const size_t bytes = NIL_P(limit) ? limits[chosen] : NUM2SIZET(limit);
   if (!NIL_P(host)) StringValue(host);
@@ -292,6 +292,9 @@ static VALUE decoder_take_lines(VALUE self) {
   decoder->lines.length = 0;
   return lines;
 }
+
+/* Returns how many messages were longer than the limit and therefore cut. */
+static VALUE decoder_overlong(VALUE self) { return ULL2NUM(decoder_of(self)->cutter.overlong); }
 
 static VALUE decoder_messages(VALUE self) { return ULL2NUM(decoder_of(self)->messages); }
 
@@ -376,50 +379,60 @@ static VALUE ingest_untap(VALUE self, VALUE sink) {
 
 /* --- messages parsed in Ruby, and messages that come without a decoder --- */
 
-/* Delivers a message whose sender cannot pause. */
-static int deliver_without_decoder(struct gyre_log_hub *hub, const struct gyre_log_message *message) {
+/* Delivers a message whose sender, of the address `host`, cannot pause. */
+static void deliver_without_decoder(struct gyre_log_hub *hub, const struct gyre_log_message *message, VALUE host) {
+  const struct gyre_log_text none = {NULL, 0}, peer = NIL_P(host) ? none : text_of(&host);
+  hub->datagram.peer = (struct gyre_log_names){peer, none};
+  gyre_log_origin_state(&hub->datagram, (struct gyre_log_names){message->host, message->process}, message->facility);
+  hub->origin = &hub->datagram;
   hub->unstoppable = true;
   const int result = gyre_log_hub_deliver(hub, message, NULL);
   hub->unstoppable = false;
-  return result;
+  hub->origin = NULL;
+  RB_GC_GUARD(host);
+  check(result);
 }
 
-/* `decoder` may be NULL. */
-static VALUE deliver_texts(struct gyre_log_hub *hub, struct gyre_log_decoder *decoder, VALUE service, VALUE severity,
-                           VALUE text, VALUE time_ns) {
-  const int64_t time = NUM2LL(time_ns);
+/* Arguments: service, severity, message, time_ns; time_us when it was logged, or nil; host, or nil.
+ * `decoder` may be NULL. */
+static VALUE deliver_texts(struct gyre_log_hub *hub, struct gyre_log_decoder *decoder, int count, VALUE *arguments) {
   struct gyre_log_message message = {.present = true};
-  StringValue(service);
-  StringValue(severity);
-  StringValue(text);
-  message.service = text_of(&service);
-  message.severity = text_of(&severity);
-  message.text = text_of(&text);
+  rb_check_arity(count, 4, 6);
+  for (int i = 0; i < 3; i++) StringValue(arguments[i]);
+  VALUE logged = count > 4 ? arguments[4] : Qnil, host = count > 5 ? arguments[5] : Qnil;
+  if (!NIL_P(host)) StringValue(host);
+  const int64_t time = NUM2LL(arguments[3]);
+  if ((message.has_time = !NIL_P(logged))) message.time_us = NUM2ULL(logged);
+  message.service = text_of(&arguments[0]);
+  message.severity = text_of(&arguments[1]);
+  message.text = text_of(&arguments[2]);
   gyre_log_time_at(&hub->time, time);
-  check(decoder ? gyre_log_decoder_deliver(decoder, &message) : deliver_without_decoder(hub, &message));
-  RB_GC_GUARD(service);
-  RB_GC_GUARD(severity);
-  RB_GC_GUARD(text);
+  if (decoder)
+    check(gyre_log_decoder_deliver(decoder, &message));
+  else
+    deliver_without_decoder(hub, &message, host);
   return Qnil;
 }
 
-static VALUE decoder_deliver(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
+static VALUE decoder_deliver(int count, VALUE *arguments, VALUE self) {
   struct gyre_log_decoder *const decoder = decoder_of(self);
-  return deliver_texts(decoder->hub, decoder, service, severity, text, time_ns);
+  return deliver_texts(decoder->hub, decoder, count, arguments);
 }
 
-static VALUE ingest_log(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
-  return deliver_texts(hub_of(self), NULL, service, severity, text, time_ns);
+static VALUE ingest_log(int count, VALUE *arguments, VALUE self) {
+  return deliver_texts(hub_of(self), NULL, count, arguments);
 }
 
-static VALUE ingest_syslog_datagram(VALUE self, VALUE bytes, VALUE time_ns) {
+/* `host`: the sender's address, or nil. */
+static VALUE ingest_syslog_datagram(VALUE self, VALUE bytes, VALUE time_ns, VALUE host) {
   struct gyre_log_hub *const hub = hub_of(self);
   const int64_t time = NUM2LL(time_ns);
   struct gyre_log_message message = {.present = false};
+  if (!NIL_P(host)) StringValue(host);
   const struct gyre_log_text text = text_of(&bytes);
   gyre_log_time_at(&hub->time, time);
   if (gyre_log_syslog_parse(text.bytes, text.length, &hub->scratch, &message) < 0) check(-ENOMEM);
-  if (message.present) check(deliver_without_decoder(hub, &message));
+  if (message.present) deliver_without_decoder(hub, &message, host);
   RB_GC_GUARD(bytes);
   return Qnil;
 }
@@ -472,11 +485,11 @@ void gyre_init_log_ingest(void) {
   rb_define_private_method(class, "open_sink", ingest_open_sink, 8);
   rb_define_private_method(class, "open_session", ingest_open_session, 2);
   rb_define_private_method(class, "open_decoder", ingest_open_decoder, 6);
-  rb_define_private_method(class, "syslog_datagram", ingest_syslog_datagram, 2);
+  rb_define_private_method(class, "syslog_datagram", ingest_syslog_datagram, 3);
   rb_define_method(class, "route", ingest_route, 3);
   rb_define_method(class, "tap", ingest_tap, -1);
   rb_define_method(class, "untap", ingest_untap, 1);
-  rb_define_method(class, "log", ingest_log, 4);
+  rb_define_method(class, "log", ingest_log, -1);
   rb_define_method(class, "crowded?", ingest_is_crowded, 0);
   rb_define_method(class, "bytesize", ingest_bytesize, 0);
   rb_define_method(class, "incomplete", ingest_incomplete, 0);
@@ -505,8 +518,9 @@ void gyre_init_log_ingest(void) {
   rb_undef_alloc_func(class_decoder);
   rb_define_method(class_decoder, "feed", decoder_feed, 2);
   rb_define_method(class_decoder, "finish", decoder_finish, 1);
-  rb_define_method(class_decoder, "deliver", decoder_deliver, 4);
+  rb_define_method(class_decoder, "deliver", decoder_deliver, -1);
   rb_define_method(class_decoder, "bytesize", decoder_bytesize, 0);
   rb_define_method(class_decoder, "take_lines", decoder_take_lines, 0);
   rb_define_method(class_decoder, "messages", decoder_messages, 0);
+  rb_define_method(class_decoder, "overlong", decoder_overlong, 0);
 }

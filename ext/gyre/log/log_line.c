@@ -1,6 +1,7 @@
 /* Formats lines (log_line.h). Checks eight bytes at once, because most need no escaping. */
 #include "log/log_line.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
@@ -177,40 +178,88 @@ int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text k
   return gyre_log_buffer_append_text(buffer, "$1\r\n*\r\n");
 }
 
-/* Writes host and pid: in text as a prefix like syslog's, in JSON and Redis as fields. */
-static int append_origin(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text host,
-                         const char *pid) {
-  static const char *const before[] = {"host=", ",\"host\":\"", "$4\r\nhost\r\n"}, *const after[] = {" ", "\"", ""},
-                           *const named[] = {"pid=", ",\"pid\":", "$3\r\npid\r\n"}, *const last[] = {" ", "", ""};
-  const struct gyre_log_text number = {pid, strlen(pid)};
-  if (gyre_log_buffer_append_text(buffer, before[format]) < 0 || append_value(buffer, format, host) < 0 ||
-      gyre_log_buffer_append_text(buffer, after[format]) < 0)
+/* True for a number that JSON can have, as most process ids are. */
+static bool is_number(struct gyre_log_text text) {
+  for (size_t i = 0; i < text.length; i++) {
+    if (text.bytes[i] < '0' || text.bytes[i] > '9') return false;
+  }
+  return text.length > 0 && text.length < 16 && (text.bytes[0] != '0' || text.length == 1);
+}
+
+/* Writes a field of the origin unless it is empty: in text as a prefix. */
+static int append_field(struct gyre_log_buffer *buffer, unsigned form, const char *name, struct gyre_log_text value,
+                        unsigned *fields) {
+  char start[32];
+  const enum gyre_log_format format = form == GYRE_LOG_STATED ? GYRE_LOG_TEXT : (enum gyre_log_format)form;
+  const char *const quote = format == GYRE_LOG_JSON && !(strcmp(name, "pid") == 0 && is_number(value)) ? "\"" : "";
+  const int length = format == GYRE_LOG_TEXT   ? snprintf(start, sizeof(start), "%s=", name)
+                     : format == GYRE_LOG_JSON ? snprintf(start, sizeof(start), ",\"%s\":%s", name, quote)
+                                               : snprintf(start, sizeof(start), "$%zu\r\n%s\r\n", strlen(name), name);
+  if (value.length == 0) return 0;
+  ++*fields;
+  if (gyre_log_buffer_append(buffer, start, (size_t)length) < 0 || append_value(buffer, format, value) < 0)
     return -ENOMEM;
-  if (number.length == 0) return 0;
-  if (gyre_log_buffer_append_text(buffer, named[format]) < 0 || append_value(buffer, format, number) < 0)
-    return -ENOMEM;
-  return gyre_log_buffer_append_text(buffer, last[format]);
+  return gyre_log_buffer_append_text(buffer, format == GYRE_LOG_TEXT ? " " : quote);
+}
+
+static void forget_forms(struct gyre_log_origin *origin) {
+  for (unsigned form = 0; form < GYRE_LOG_FORMS; form++) origin->fields[form] = UINT_MAX;
+}
+
+int gyre_log_origin_text(struct gyre_log_origin *origin, unsigned form, struct gyre_log_origin_text *text) {
+  const struct gyre_log_text none = {NULL, 0};
+  struct gyre_log_buffer *const buffer = &origin->forms[form];
+  if (origin->fields[form] == UINT_MAX) {
+    const struct gyre_log_names stated = origin->stated;
+    const bool own = form == GYRE_LOG_STATED || stated.host.length > 0;
+    const struct gyre_log_text host = own ? stated.host : origin->peer.host,
+                               pid = own || stated.pid.length > 0 ? stated.pid : origin->peer.pid;
+    unsigned fields = 0;
+    buffer->length = 0;
+    if (append_field(buffer, form, "host", host, &fields) < 0 || append_field(buffer, form, "pid", pid, &fields) < 0 ||
+        append_field(buffer, form, "facility",
+                     form < GYRE_LOG_JSON || form == GYRE_LOG_STATED ? none : origin->facility, &fields) < 0)
+      return -ENOMEM;
+    origin->fields[form] = fields;
+  }
+  *text = (struct gyre_log_origin_text){gyre_log_text_of(buffer), origin->fields[form]};
+  return 0;
 }
 
 int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text host, uint64_t pid) {
   char number[24] = "";
-  size_t ends[GYRE_LOG_FORMATS];
   if (pid > 0) snprintf(number, sizeof(number), "%llu", (unsigned long long)pid);
-  for (int format = 0; format < GYRE_LOG_FORMATS; format++) {
-    if (append_origin(&origin->bytes, (enum gyre_log_format)format, host, number) < 0) return -ENOMEM;
-    ends[format] = origin->bytes.length;
-  }
-  for (size_t format = 0, start = 0; format < GYRE_LOG_FORMATS; start = ends[format++]) {
-    const struct gyre_log_text text = {origin->bytes.bytes + start, ends[format] - start};
-    origin->texts[format] = (struct gyre_log_origin_text){text, pid > 0 ? 2 : 1};
-  }
+  if (gyre_log_buffer_append(&origin->names, host.bytes, host.length) < 0 ||
+      gyre_log_buffer_append_text(&origin->names, number) < 0)
+    return -ENOMEM;
+  origin->peer.host = (struct gyre_log_text){origin->names.bytes, host.length};
+  origin->peer.pid = (struct gyre_log_text){origin->names.bytes + host.length, strlen(number)};
+  forget_forms(origin);
   return 0;
+}
+
+void gyre_log_origin_state(struct gyre_log_origin *origin, struct gyre_log_names names, struct gyre_log_text facility) {
+  origin->stated = names;
+  origin->facility = facility;
+  forget_forms(origin);
+}
+
+void gyre_log_origin_free(struct gyre_log_origin *origin) {
+  for (unsigned form = 0; form < GYRE_LOG_FORMS; form++) gyre_log_buffer_free(&origin->forms[form]);
+  gyre_log_buffer_free(&origin->names);
+}
+
+size_t gyre_log_origin_size(const struct gyre_log_origin *origin) {
+  size_t size = origin->names.capacity;
+  for (unsigned form = 0; form < GYRE_LOG_FORMS; form++) size += origin->forms[form].capacity;
+  return size;
 }
 
 /* Not inlined, because most lines have no host and pid. */
 __attribute__((noinline)) static int put_origin(struct gyre_log_buffer *buffer, const struct gyre_log_line *line) {
   const struct gyre_log_text origin = line->origin->text;
-  if (gyre_log_buffer_append(buffer, origin.bytes, origin.length) < 0) return -ENOMEM;
+  const size_t space = line->text.length == 0 ? 1 : 0; /* separates it from a message */
+  if (gyre_log_buffer_append(buffer, origin.bytes, origin.length - space) < 0) return -ENOMEM;
   return gyre_log_buffer_reserve(buffer, line->text.length + 1);
 }
 
@@ -249,7 +298,7 @@ int gyre_log_line_json(struct gyre_log_buffer *buffer, const struct gyre_log_lin
 
 int gyre_log_line_redis(struct gyre_log_buffer *buffer, const struct gyre_log_line *line,
                         struct gyre_log_text command) {
-  static const char time[] = "$4\r\ntime\r\n", counts[][4] = {"*11", "*13", "*15"};
+  static const char time[] = "$4\r\ntime\r\n", counts[][4] = {"*11", "*13", "*15", "*17"};
   const size_t start = buffer->length;
   if (gyre_log_buffer_reserve(buffer, command.length + line->middle.length) < 0) return -ENOMEM;
   gyre_log_buffer_put(buffer, command.bytes, command.length);

@@ -16,7 +16,7 @@ struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre
   sink->total = &hub->bytes;
   sink->number = ++hub->sinks_opened;
   sink->format = format;
-  sink->origin = format != GYRE_LOG_TEXT;
+  sink->origin = format == GYRE_LOG_TEXT ? GYRE_LOG_STATED : (unsigned)format;
   sink->limit = sink->bound = SIZE_MAX;
   return sink;
 }
@@ -105,8 +105,11 @@ int gyre_log_sink_finish(struct gyre_log_sink *sink) {
 int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel,
                       const struct gyre_log_arrival *arrival) {
   struct gyre_log_buffer *const middle = &channel->middles[sink->format];
-  const struct gyre_log_origin *const from = sink->origin ? arrival->origin : NULL;
-  const struct gyre_log_origin_text *const origin = from ? &from->texts[sink->format] : NULL;
+  struct gyre_log_origin_text from = {{NULL, 0}, 0};
+  if (arrival->origin && sink->origin != GYRE_LOG_NO_ORIGIN &&
+      gyre_log_origin_text(arrival->origin, sink->origin, &from) < 0)
+    return -ENOMEM;
+  const struct gyre_log_origin_text *const origin = from.fields > 0 ? &from : NULL;
   if (sink->cull) {
     const struct gyre_log_text parts[GYRE_LOG_LAST_PARTS] = {gyre_log_channel_service(channel),
                                                              gyre_log_channel_severity(channel), arrival->text,

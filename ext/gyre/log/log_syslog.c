@@ -2,6 +2,8 @@
  * log_frame.h. Bytes outside the grammar become a text. Twin: test/oracle/log/syslog.rb. */
 #include "log/log_frame.h"
 
+#include <strings.h>
+
 struct rest {
   const char *at, *end;
 };
@@ -16,15 +18,6 @@ static bool take_word(struct rest *rest, struct gyre_log_text *word) {
   if (!space || space == rest->at) return false;
   *word = (struct gyre_log_text){rest->at, (size_t)(space - rest->at)};
   rest->at = space + 1;
-  return true;
-}
-
-/* Takes a word; without a space behind it, takes the whole rest. */
-static bool take_last_word(struct rest *rest, struct gyre_log_text *word) {
-  if (take_word(rest, word)) return true;
-  if (left(rest) == 0 || *rest->at == ' ') return false;
-  *word = (struct gyre_log_text){rest->at, left(rest)};
-  rest->at = rest->end;
   return true;
 }
 
@@ -43,6 +36,14 @@ static int take_priority(struct rest *rest) {
 static struct gyre_log_text severity_of(int priority) {
   static const char *const names[] = {"fatal", "fatal", "fatal", "error", "warn", "info", "info", "debug"};
   const char *const name = names[priority & 7];
+  return (struct gyre_log_text){name, strlen(name)};
+}
+
+static struct gyre_log_text facility_of(int priority) {
+  static const char *const names[] = {"kern",   "user",   "mail",     "daemon", "auth",   "syslog", "lpr",    "news",
+                                      "uucp",   "cron",   "authpriv", "ftp",    "ntp",    "audit",  "alert",  "clock",
+                                      "local0", "local1", "local2",   "local3", "local4", "local5", "local6", "local7"};
+  const char *const name = names[priority >> 3];
   return (struct gyre_log_text){name, strlen(name)};
 }
 
@@ -105,18 +106,26 @@ static int64_t days_since_1970(int64_t year, int64_t month, int64_t day) {
   return year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719468;
 }
 
+static const char start_of_time[] = "0000-00-00T00:00:00";
+
+static bool is_time(struct gyre_log_text word) {
+  return word.length >= sizeof(start_of_time) - 1 && looks_like(word.bytes, start_of_time, sizeof(start_of_time) - 1);
+}
+
 /* Parses a time of RFC 5424, section 6.2.3. Returns false if it is invalid or before 1970. */
 static bool parse_time(struct gyre_log_text word, uint64_t *time_us) {
-  static const char start[] = "0000-00-00T00:00:00", zone[] = "00:00";
-  const char *at = word.bytes + sizeof(start) - 1, *const end = word.bytes + word.length;
+  static const char zone[] = "00:00";
+  const char *at = word.bytes + sizeof(start_of_time) - 1, *const end = word.bytes + word.length;
   int64_t microseconds = 0, offset = 0;
-  if (word.length < sizeof(start) || !looks_like(word.bytes, start, sizeof(start) - 1)) return false;
+  if (!is_time(word) || at == end) return false;
   const int64_t month = number(word.bytes + 5, 2), day = number(word.bytes + 8, 2), hour = number(word.bytes + 11, 2),
                 minute = number(word.bytes + 14, 2), second = number(word.bytes + 17, 2);
   if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 59) return false;
   if (*at == '.') {
     int count = 0;
-    for (at++; at < end && is_digit(*at) && count < 6; at++, count++) microseconds = microseconds * 10 + (*at - '0');
+    for (at++; at < end && is_digit(*at); at++, count++) {
+      if (count < 6) microseconds = microseconds * 10 + (*at - '0');
+    }
     if (count == 0) return false;
     while (count++ < 6) microseconds *= 10;
   }
@@ -139,71 +148,155 @@ static int parse_5424(struct rest rest, struct gyre_log_buffer *scratch, struct 
   if (left(&rest) < 2 || memcmp(rest.at, "1 ", 2) != 0) return 0;
   rest.at += 2;
   if (!take_word(&rest, &time) || !take_word(&rest, &host) || !take_word(&rest, &name) || !take_word(&rest, &process) ||
-      !take_word(&rest, &id) || !take_structured_data(&rest, &data))
+      !take_word(&rest, &id))
     return 0;
-  if (left(&rest) >= 3 && memcmp(rest.at, "\xef\xbb\xbf", 3) == 0) rest.at += 3; /* MSG-UTF8 */
   message->has_time = parse_time(time, &message->time_us);
+  if (!take_structured_data(&rest, &data)) { /* Heroku's senders leave it out */
+    if (!message->has_time || left(&rest) == 0 || *rest.at == '[') return message->has_time = false;
+    data = (struct gyre_log_text){rest.at, 0};
+  }
+  if (left(&rest) >= 3 && memcmp(rest.at, "\xef\xbb\xbf", 3) == 0) rest.at += 3; /* MSG-UTF8 */
   if (unless_nil(name).length > 0) message->service = name;
-  if (put_before(scratch, "host=", unless_nil(host)) < 0 || put_before(scratch, "pid=", unless_nil(process)) < 0 ||
-      put_before(scratch, "id=", unless_nil(id)) < 0 || put_before(scratch, "", data) < 0)
-    return -ENOMEM;
+  message->host = unless_nil(host);
+  message->process = unless_nil(process);
+  if (put_before(scratch, "id=", unless_nil(id)) < 0 || put_before(scratch, "", data) < 0) return -ENOMEM;
   message->text = (struct gyre_log_text){rest.at, left(&rest)};
   return 1;
 }
 
-/* Takes a time, if any: "Nov 21 19:20:00 " (RFC 3164, section 4.1.2) or a time of RFC 5424. */
-static void take_old_time(struct rest *rest, struct gyre_log_message *message) {
-  static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-  struct gyre_log_text word;
-  struct rest behind = *rest;
-  if (left(rest) >= 16 && looks_like(rest->at + 6, " 00:00:00 ", 10) && rest->at[3] == ' ' && is_digit(rest->at[5]) &&
-      (is_digit(rest->at[4]) || rest->at[4] == ' ')) {
-    for (const char *month = months; *month; month += 3) {
-      if (memcmp(rest->at, month, 3) != 0) continue;
-      rest->at += 16;
-      return;
-    }
+/* Takes a time like "Nov 21 19:20:00" (RFC 3164, section 4.1.2). Devices also write a year, one
+ * digit for the day, a fraction of a second, and ":" or " UTC:" behind it. */
+static bool take_bsd_time(struct rest *rest) {
+  static const char months[] = "janfebmaraprmayjunjulaugsepoctnovdec", clock[] = "00:00:00";
+  struct rest at = *rest;
+  const char *month = months;
+  if (left(&at) >= 5 && looks_like(at.at, "0000 ", 5)) at.at += 5;
+  if (left(&at) < 14 || at.at[3] != ' ') return false;
+  while (*month && strncasecmp(at.at, month, 3) != 0) month += 3;
+  if (!*month) return false;
+  at.at += at.at[4] == ' ' ? 5 : 4;
+  if (!is_digit(*at.at++)) return false;
+  if (is_digit(*at.at)) at.at++;
+  if (left(&at) >= 6 && looks_like(at.at, " 0000 ", 6)) at.at += 5;
+  if (left(&at) < sizeof(clock) || !looks_like(at.at++, " ", 1) || !looks_like(at.at, clock, sizeof(clock) - 1))
+    return false;
+  at.at += sizeof(clock) - 1;
+  if (at.at < at.end && *at.at == '.') {
+    for (at.at++; at.at < at.end && is_digit(*at.at);) at.at++;
   }
-  if (take_word(&behind, &word) && (message->has_time = parse_time(word, &message->time_us))) *rest = behind;
+  struct rest zone = at;
+  if (zone.at < zone.end && *zone.at == ' ') {
+    for (zone.at++; zone.at < zone.end && *zone.at >= 'A' && *zone.at <= 'Z';) zone.at++;
+    if (left(&zone) >= 3 && memcmp(zone.at, ": %", 3) == 0) at = zone;
+  }
+  if (at.at < at.end && *at.at == ':') at.at++;
+  if (at.at < at.end && *at.at++ != ' ') return false;
+  *rest = at;
+  return true;
 }
 
-/* Takes a tag like "su: ", "su[123]: " or "su[123] " (RFC 3164, section 4.1.3). */
+/* Takes a time by RFC 3164 or RFC 5424, and spaces before it. It is known only with its zone. */
+static bool take_time(struct rest *rest, struct gyre_log_message *message) {
+  struct gyre_log_text word;
+  struct rest at = *rest;
+  while (at.at < at.end && *at.at == ' ') at.at++;
+  if (!take_bsd_time(&at)) {
+    if (!take_word(&at, &word) || !is_time(word)) return false;
+    message->has_time = parse_time(word, &message->time_us);
+  }
+  *rest = at;
+  return true;
+}
+
+static bool is_letter(char byte) { return (byte | 32) >= 'a' && (byte | 32) <= 'z'; }
+
+/* Takes a name of letters, digits and `more`. Returns its length; sets whether it has a letter. */
+static size_t name_length(const struct rest *rest, const char *more, bool *lettered) {
+  const char *at = rest->at;
+  *lettered = false;
+  for (; at < rest->end && (is_letter(*at) || is_digit(*at) || (*at && strchr(more, *at))); at++) {
+    *lettered |= is_letter(*at);
+  }
+  return (size_t)(at - rest->at);
+}
+
+/* Takes a tag like "su: ", "su[123]: ", "su[123] " or "su:" (RFC 3164, section 4.1.3). */
 static bool take_tag(struct rest *rest, struct gyre_log_text *tag, struct gyre_log_text *process) {
-  const char *at = rest->at, *start, *stop;
-  while (at < rest->end && *at != '[' && *at != ']' && *at != ':' && *at != ' ') at++;
-  if (at == rest->at || at == rest->end || (*at != '[' && *at != ':')) return false;
-  const size_t length = (size_t)(at - rest->at);
-  start = stop = at;
+  bool lettered;
+  const size_t length = name_length(rest, "_./-()", &lettered);
+  const char *at = rest->at + length, *start = at, *stop = at;
+  if (!lettered || at == rest->end) return false;
   if (*at == '[') {
     start = ++at;
     while (at < rest->end && *at != ']' && *at != ' ') at++;
     if (at == rest->end || *at == ' ') return false;
     stop = at++;
-    if (at < rest->end && *at == ':') at++;
-  } else {
-    at++;
   }
-  if (at < rest->end && *at != ' ') return false;
+  const bool colon = at < rest->end && *at == ':';
+  if (colon ? ++at < rest->end && strchr("/\\:", *at) && *at : at == rest->at + length) return false;
+  if (!colon && at < rest->end && *at != ' ') return false;
   *tag = (struct gyre_log_text){rest->at, length};
   *process = (struct gyre_log_text){start, (size_t)(stop - start)};
-  rest->at = at < rest->end ? at + 1 : at;
+  rest->at = at < rest->end && *at == ' ' ? at + 1 : at;
   return true;
 }
 
-/* Parses the bytes after the priority by RFC 3164. All parts are optional. */
-static int parse_3164(struct rest rest, struct gyre_log_buffer *scratch, struct gyre_log_message *message) {
-  struct gyre_log_text host = {rest.at, 0}, tag = host, process = host;
-  const char *const start = rest.at;
-  take_old_time(&rest, message);
-  const bool timed = rest.at != start;
-  struct rest behind = rest;
-  if (take_tag(&rest, &tag, &process)) {
-    message->service = tag;
-  } else if (timed && take_last_word(&behind, &host)) {
-    rest = behind;
-    if (take_tag(&rest, &tag, &process)) message->service = tag;
+/* Takes a name of letters, digits and `others`, or an address, and `behind` it. */
+static bool take_host(struct rest *rest, const char *others, const char *behind, struct gyre_log_text *host) {
+  bool lettered;
+  const size_t length = name_length(rest, others, &lettered), more = strlen(behind);
+  const char *const end = rest->at + length;
+  size_t colons = 0;
+  if (length == 0 || !(is_letter(end[-1]) || is_digit(end[-1]))) return false;
+  if (end < rest->end && ((size_t)(rest->end - end) < more || memcmp(end, behind, more) != 0)) return false;
+  for (const char *at = rest->at; at < end; at++) colons += *at == ':' ? 1 + (at[1] == ':') : 0;
+  if (colons > 0 && colons < 3) return false; /* a time */
+  *host = (struct gyre_log_text){rest->at, length};
+  rest->at = end < rest->end ? end + more : end;
+  return true;
+}
+
+/* Takes what Cisco's devices write before "%SYS-5-CONFIG_I: …": a counter, a host, a time. */
+static void take_cisco(struct rest *rest, struct gyre_log_text *id, struct gyre_log_message *message) {
+  struct rest at = *rest;
+  struct gyre_log_text host = {rest->at, 0};
+  while (at.at < at.end && is_digit(*at.at)) at.at++;
+  const size_t digits = (size_t)(at.at - rest->at);
+  if (at.at < at.end && *at.at == ':') at.at++;
+  while (at.at < at.end && *at.at == ' ') at.at++;
+  struct rest behind = at;
+  if (take_bsd_time(&behind) || !take_host(&behind, "_.-", ": ", &host)) behind = at;
+  if (behind.at < behind.end && (*behind.at == '*' || *behind.at == '.')) behind.at++;
+  (void)take_bsd_time(&behind);
+  if (behind.at == rest->at || behind.at == behind.end || *behind.at != '%') return;
+  *id = (struct gyre_log_text){rest->at, digits};
+  message->host = host;
+  *rest = behind;
+}
+
+/* Parses the bytes after the priority by RFC 3164. All parts are optional; without a priority, only
+ * a time and a tag show that it is a message of syslog. */
+static int parse_3164(struct rest rest, bool prioritized, struct gyre_log_buffer *scratch,
+                      struct gyre_log_message *message) {
+  struct gyre_log_text tag = {rest.at, 0}, process = tag, host = tag, id = tag;
+  struct rest at = rest;
+  const bool timed = take_time(&at, message);
+  if (timed) rest = at;
+  if (!timed && prioritized) take_cisco(&rest, &id, message);
+  const bool tagged = take_tag(&rest, &tag, &process);
+  if (!tagged && timed && take_host(&rest, "_.-:", " ", &host)) {
+    message->host = host;
+    if (left(&rest) >= 3 && memcmp(rest.at, ": %", 3) == 0) rest.at += 2;
+    (void)take_tag(&rest, &tag, &process);
   }
-  if (put_before(scratch, "host=", host) < 0 || put_before(scratch, "pid=", process) < 0) return -ENOMEM;
+  if (!prioritized && tag.length == 0) {
+    message->host = tag;
+    message->has_time = false;
+    return 0;
+  }
+  if (tag.length > 0) message->service = tag;
+  message->process = process;
+  if (put_before(scratch, "id=", id) < 0) return -ENOMEM;
   message->text = (struct gyre_log_text){rest.at, left(&rest)};
   return 0;
 }
@@ -219,12 +312,13 @@ long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buf
   const int priority = take_priority(&rest);
   message->service = (struct gyre_log_text){service, sizeof(service) - 1};
   message->severity = severity_of(priority < 0 ? 13 : priority);
+  message->facility = facility_of(priority < 0 ? 13 : priority);
   message->text = (struct gyre_log_text){bytes, length};
-  if (priority < 0) return 0;
+  message->host = message->process = (struct gyre_log_text){bytes, 0};
 
   scratch->length = 0;
-  int done = parse_5424(rest, scratch, message);
-  if (done == 0) done = parse_3164(rest, scratch, message);
+  int done = priority < 0 ? 0 : parse_5424(rest, scratch, message);
+  if (done == 0) done = parse_3164(rest, priority >= 0, scratch, message);
   if (done < 0) return GYRE_LOG_NO_MEMORY;
   if (scratch->length == 0) return 0;
   if (put_before(scratch, "", message->text) < 0) return GYRE_LOG_NO_MEMORY;
@@ -239,13 +333,23 @@ long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buf
 
 enum head { MORE, LINE, COUNTED, WRONG };
 
+/* Tells whether a priority follows a number: otherwise the number is part of a line. */
+static enum head read_priority(const char *bytes, size_t length) {
+  struct rest rest = {bytes, bytes + length};
+  if (take_priority(&rest) >= 0) return COUNTED;
+  for (size_t at = 0; at < length; at++) {
+    if (at > 3 || (at == 0 ? bytes[at] != '<' : !is_digit(bytes[at]))) return LINE;
+  }
+  return MORE;
+}
+
 /* Finds how the message ends. For COUNTED, sets the lengths of its head and its text. */
 static enum head read_head(const struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t *start,
                            size_t *count) {
   const bool strict = cutter->framing == GYRE_LOG_OCTET_COUNTING;
   const enum head other = strict ? WRONG : LINE;
   size_t at = 0;
-  if (cutter->framing == GYRE_LOG_LINES) return LINE;
+  if (cutter->framing == GYRE_LOG_LINES || cutter->framing == GYRE_LOG_ZERO) return LINE;
   if (length == 0) return MORE;
   if (bytes[0] == '0') return other;
   *count = 0;
@@ -254,23 +358,26 @@ static enum head read_head(const struct gyre_log_cutter *cutter, const char *byt
   if (at == length) return MORE;
   if (at == 0 || bytes[at] != ' ') return other;
   *start = ++at;
-  if (strict) return COUNTED;
-  if (at == length) return MORE;
-  return bytes[at] == '<' ? COUNTED : LINE; /* a line may also begin with a number */
+  return strict ? COUNTED : read_priority(bytes + at, length - at);
 }
 
+/* A message beyond the limit is cut; its other bytes are skipped (`skip_count`). */
 static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t start, size_t count,
                         struct gyre_log_message *message) {
-  if (count > cutter->limit) return -GYRE_LOG_TOO_LONG;
-  cutter->wanted = start + count;
-  if (length - start < count) return 0;
-  const long wrong = gyre_log_syslog_parse(bytes + start, count, cutter->scratch, message);
-  return wrong < 0 ? wrong : (long)(start + count);
+  const size_t taken = count < cutter->limit ? count : cutter->limit;
+  cutter->wanted = start + taken;
+  if (length - start < taken) return 0;
+  const long wrong = gyre_log_syslog_parse(bytes + start, taken, cutter->scratch, message);
+  if (wrong < 0) return wrong;
+  cutter->skip_count = count - taken;
+  cutter->overlong += count > taken;
+  return (long)(start + taken);
 }
 
 /* A zero byte also ends a line of syslog (RFC 6587 section 3.4.2; Python's SysLogHandler). Searches
  * in steps, because a search for an end that the sender does not use would run beyond the line. */
 const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *at, size_t length) {
+  if (cutter->framing == GYRE_LOG_ZERO) return memchr(at, '\0', length);
   if (cutter->kind == GYRE_LOG_JSON_LINES) return memchr(at, '\n', length);
   while (length > 0) {
     const size_t step = length < LINE_STEP ? length : LINE_STEP;
@@ -292,22 +399,39 @@ static long parse_line(const struct gyre_log_cutter *cutter, const char *bytes, 
   return 0;
 }
 
+/* A line beyond the limit is cut; its other bytes are skipped (`skip_line`). */
 static long line_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                      struct gyre_log_message *message) {
   const char *const from = bytes + cutter->scanned;
   const char *const end = length > cutter->scanned ? gyre_log_line_end(cutter, from, length - cutter->scanned) : NULL;
   const size_t line = end ? (size_t)(end - bytes) : length;
-  if (line > cutter->limit) return -GYRE_LOG_TOO_LONG;
+  const bool overlong = line > cutter->limit;
   cutter->wanted = 0;
-  cutter->scanned = end ? 0 : length;
-  if (!end) return 0;
-  const long wrong = parse_line(cutter, bytes, line, message);
-  return wrong < 0 ? wrong : (long)line + 1;
+  cutter->scanned = end || overlong ? 0 : length;
+  if (!end && !overlong) return 0;
+  const long wrong = parse_line(cutter, bytes, overlong ? cutter->limit : line, message);
+  if (wrong < 0) return wrong;
+  cutter->skip_line = !end;
+  cutter->overlong += overlong;
+  return (long)line + (end ? 1 : 0);
+}
+
+/* Takes bytes of a message that was cut. */
+static long skip(struct gyre_log_cutter *cutter, const char *bytes, size_t length) {
+  if (cutter->skip_line) {
+    const char *const end = gyre_log_line_end(cutter, bytes, length);
+    cutter->skip_line = !end;
+    return end ? (long)(end - bytes) + 1 : (long)length;
+  }
+  const size_t taken = length < cutter->skip_count ? length : cutter->skip_count;
+  cutter->skip_count -= taken;
+  return (long)taken;
 }
 
 long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                          struct gyre_log_message *message) {
   size_t start = 0, count = 0;
+  if (cutter->skip_line || cutter->skip_count > 0) return skip(cutter, bytes, length);
   if (cutter->scanned > 0) return line_cut(cutter, bytes, length, message);
   switch (read_head(cutter, bytes, length, &start, &count)) {
   case MORE: cutter->wanted = length + 1; return 0;

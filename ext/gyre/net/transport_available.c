@@ -1,6 +1,7 @@
 /* Gyre::Transport's calls that never wait, for state machines on a keyed loop. */
 #include "loop/backend.h"
 #include "net/net.h"
+#include "net/tls.h"
 #include "net/transport_object.h"
 
 #include <errno.h>
@@ -110,6 +111,15 @@ static VALUE object_handshake_available(VALUE self) {
   return available(self, gyre_transport_handshake, true, "TLS handshake with");
 }
 
+/* @return [Boolean] whether any byte of the peer has been received, plain or encrypted */
+static VALUE object_begun_p(VALUE self) {
+  const struct gyre_transport *transport = &gyre_transport_object_get(self)->transport;
+#ifdef GYRE_HAVE_LIBSSL
+  if (transport->operations == &gyre_transport_tls && gyre_tls_begun(transport)) return Qtrue;
+#endif
+  return transport->received_bytes > 0 ? Qtrue : Qfalse;
+}
+
 /* Returns the events for which a loop should watch before these methods are called again.
  * @example loop.watch_io(key, transport.to_io, **transport.wants)
  * @param read [Boolean] whether the protocol wants input
@@ -156,5 +166,6 @@ void gyre_init_net_transport_available(void) {
   rb_define_method(transport_class, "finish_available", object_finish_available, 0);
   rb_define_method(transport_class, "handshake_available", object_handshake_available, 0);
   rb_define_method(transport_class, "unsent_bytes", object_unsent_bytes, 0);
+  rb_define_method(transport_class, "begun?", object_begun_p, 0);
   rb_define_method(transport_class, "wants", object_wants, -1);
 }

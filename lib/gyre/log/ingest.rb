@@ -11,7 +11,7 @@
 #   format   :text, :json or :redis (ext/gyre/log/log_line.h); key: the stream's name for :redis
 #   cull     repeated messages become "Last message repeated N times"
 #   raw      messages are not escaped and keep their line ends
-#   origin   whether lines state host and pid of their connection; nil: yes, except in :text
+#   origin   whether lines state where they come from; nil: yes, in :text only what syslog states
 #   limit    maximum bytes of lines, for taps; further lines are dropped and counted
 #   bound    bytes beyond which the sink is full, including taken lines that are not written
 #   drops    a full sink drops and counts lines, and no client waits for it
@@ -21,10 +21,12 @@
 #   decoder(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil) → decoder of one connection
 #   kind     :analogger (frames after the first), :records, :syslog, :json (cut in C, parsed in Ruby)
 #   limit    maximum bytes of a message, or of a frame for :analogger
-#   framing  of :syslog (RFC 6587): :octet_counting, :lines, or :auto, which decides per message
-#   host, pid  of the peer, if known; syslog messages state their own
-#   datagram(kind, bytes, time_ns)      adds one message of :syslog or :json
-#   log(service, severity, message, time_ns)   adds a message
+#   framing  of :syslog (RFC 6587): :octet_counting, :lines, :zero, or :auto, which decides per
+#       message
+#   host, pid  of the peer, if known; messages of syslog may state their own, and a facility
+#   datagram(kind, bytes, time_ns, host = nil)   adds one message of :syslog or :json
+#   log(service, severity, message, time_ns, time_us = nil, host = nil)   adds a message, which was
+#       logged at time_us
 #   crowded?    whether a decoder's message found a full sink since the last call
 #   session(client_id, {sink => sequence}) → session     with the stored numbers; a sink refuses
 #       records if its number is nil
@@ -37,8 +39,9 @@
 #   written: the taken bytes are written;  full?;  blocked?: full, and drops is false
 #   room?: half of the bound is free;  hit?: like crowded?, for this sink
 #   --- a decoder ---  feed(bytes, time_ns), finish(time_ns) → nil, or a permanent fault as a String
-#   deliver(service, severity, message, time_ns): adds a message parsed from a line of JSON
+#   deliver(service, severity, message, time_ns, time_us = nil): adds a message of a line of JSON
 #   bytesize: bytes of the incomplete message; messages: count
+#   overlong: number of messages of :syslog and :json that were cut at the limit
 #   --- a session ---  client_id; received: the highest sequence number so far, or 0
 #   stored(sink, sequence): the sink's output has stored records up to this number
 #   durable: every output of a route has stored records up to this number
@@ -66,12 +69,12 @@ module Gyre
         kind == :json ? JSONDecoder.new(decoder) : decoder
       end
 
-      def datagram(kind, bytes, time_ns)
+      def datagram(kind, bytes, time_ns, host = nil)
         case kind
-        when :syslog then syslog_datagram(bytes, time_ns)
+        when :syslog then syslog_datagram(bytes, time_ns, host)
         when :json
-          service, severity, message = JSONLines.parse(bytes)
-          log(service, severity, message, time_ns) if service
+          service, severity, message, time_us = JSONLines.parse(bytes)
+          log(service, severity, message, time_ns, time_us, host) if service
         else raise ArgumentError, "no datagrams of kind #{kind.inspect}"
         end
       end

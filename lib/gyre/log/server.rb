@@ -126,7 +126,7 @@ module Gyre
       # @return [Hash{Symbol => Object}] figures, as `gyre log status --json` prints them
       def status
         { version: VERSION, pid: Process.pid, uptime_s: (Clock.now - @lifecycle.started_s).round(1),
-          messages: @ingest.messages, filtered: @ingest.filtered, rates: @hub.rates,
+          messages: @ingest.messages, filtered: @ingest.filtered, cut: @hub.cut, rates: @hub.rates,
           bytes: @hub.flow.bytes, paused: @hub.flow.paused?, pauses: @hub.flow.pauses,
           connections: @hub.connections.size, clients: @hub.connections.keys.first(CONNECTIONS_LISTED).map(&:to_h),
           sessions: @sessions.size, outputs: outputs, services: services, loop_lag_s: lag }

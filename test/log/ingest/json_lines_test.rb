@@ -69,6 +69,14 @@ class LogJSONLinesTest < Minitest::Test
     assert_equal "b", parse('{"message":"a","message":"b"}')[2]
   end
 
+  def test_the_dotted_fields_of_ecs_and_opentelemetry_are_read
+    assert_equal ["shop", "warn", "paid", 1_795_288_800_123_456],
+      parse('{"@timestamp":"2026-11-21T19:20:00.123456Z","log.level":"WARN","service.name":"shop","message":"paid"}')
+    assert_equal ["shop", "error", 'paid {"log":{"logger":"x"}}'],
+      parse('{"log":{"level":"error","logger":"x"},"service":{"name":"shop"},"message":"paid"}')
+    assert_equal ["json", "info", '{"@timestamp":"soon","service":{"id":1}}'], parse('{"@timestamp":"soon","service":{"id":1}}')
+  end
+
   def test_an_empty_line_is_nothing
     ["", " ", "\r\n"].each { |line| assert_nil parse(line) }
   end

@@ -5,6 +5,7 @@
 require "test_helper"
 require "gyre"
 require "gyre/net"
+require "gyre/log/limits"
 require "gyre/log/server/acceptor"
 
 class LogDatagramReceiverTest < Minitest::Test
@@ -23,7 +24,8 @@ class LogDatagramReceiverTest < Minitest::Test
     def paused? = false
     def time_ns = 0
     def watch_io(*); end
-    def datagram(_kind, bytes, _time_ns) = @messages << bytes
+    def limits = Gyre::Log::Limits.new
+    def datagram(_kind, bytes, _time_ns, _host) = @messages << bytes
     def received(_session, bytes) = @bytes += bytes
   end
 

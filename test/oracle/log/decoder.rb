@@ -77,11 +77,13 @@ module LogOracle
     end
 
     # A frame without a message, such as an empty line, is only passed over.
-    def deliver((_, service, severity, message, sequence, time_us), time_ns)
+    def deliver((_, service, severity, message, sequence, time_us, syslog), time_ns)
       return unless service
 
       @messages += 1
-      @ingest.deliver(service, severity, message, time_ns, @session, sequence, time_us, @origin)
+      origin = @origin.dup
+      origin.stated = syslog.to_a.last(3) if syslog
+      @ingest.deliver(service, severity, message, time_ns, @session, sequence, time_us, origin)
     end
 
     # A part of what has come would keep all of the reader's buffer with it.

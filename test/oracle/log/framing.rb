@@ -65,20 +65,28 @@ module LogOracle
       end
     end
 
-    # Lines that are parsed elsewhere.
+    # Lines that are parsed elsewhere. A line beyond the limit is cut, and the rest of it skipped.
     class Lines
+      attr_reader :overlong
+
       def initialize(limit, parser, ends: "\n")
         @limit, @parser, @ends = limit, parser, ends
-        @scanned = 0
+        @scanned = @overlong = 0
+        @skips = false
       end
 
       def cut(bytes, position)
+        return skip(bytes, position) if @skips
+
         stop = bytes.index(@ends, position + @scanned)
         length = (stop || bytes.bytesize) - position
-        return Wire::TOO_LONG if length > @limit
+        long = length > @limit
+        @scanned = stop || long ? 0 : length
+        return unless stop || long
 
-        @scanned = stop ? 0 : length
-        stop && [stop + 1, *message(bytes.byteslice(position, length))]
+        @skips = stop.nil?
+        @overlong += 1 if long
+        [position + length + (stop ? 1 : 0), *message(bytes.byteslice(position, [length, @limit].min))]
       end
 
       def last(bytes)
@@ -87,12 +95,21 @@ module LogOracle
 
       # Whether it is in the middle of a line.
       def started?
-        @scanned.positive?
+        @scanned.positive? || @skips
       end
 
       private
 
+      def skip(bytes, position)
+        stop = bytes.index(@ends, position)
+        @skips = stop.nil?
+        [stop ? stop + 1 : bytes.bytesize]
+      end
+
       def message(line)
+        return [*@parser.message(line)&.then { |message| [message.service, message.severity, message.text, nil, message.time_us, message] }] if
+          @parser.respond_to?(:message)
+
         service, severity, message, time_us = @parser.parse(line)
         [service, severity, message, nil, time_us] if service
       end
@@ -102,21 +119,28 @@ module LogOracle
     # line feed, or with a zero byte (section 3.4.2; Python's SysLogHandler); one connection may mix
     # them.
     class Syslog
-      FRAMINGS = %i[auto octet_counting lines].freeze
+      FRAMINGS = %i[auto octet_counting lines zero].freeze
       COUNTED = /\G([1-9]\d{0,8}) /n
       COUNT_BEGUN = /\G[1-9]\d{0,8}\z/n
+      PRIORITY_BEGUN = /\G(?:<\d{0,3})?\z/n
       LINE_END = /[\n\0]/n.freeze
-      private_constant :COUNTED, :COUNT_BEGUN, :LINE_END
+      private_constant :COUNTED, :COUNT_BEGUN, :PRIORITY_BEGUN, :LINE_END
 
       def initialize(limit, framing)
         raise ArgumentError, "framing: one of #{FRAMINGS.join(", ")}, not #{framing.inspect}" unless FRAMINGS.include?(framing)
 
         @limit, @framing = limit, framing
-        @lines = Lines.new(limit, LogOracle::Syslog, ends: LINE_END)
+        @lines = Lines.new(limit, LogOracle::Syslog, ends: framing == :zero ? "\0" : LINE_END)
+        @skip = @overlong = 0
+      end
+
+      def overlong
+        @overlong + @lines.overlong
       end
 
       def cut(bytes, position)
         return if position == bytes.bytesize
+        return skip(bytes, position) if @skip.positive?
         return @lines.cut(bytes, position) if @lines.started?
 
         head = head(bytes, position)
@@ -136,23 +160,34 @@ module LogOracle
 
       # nil: more is needed; :line; where the message begins and how long it is; or what is wrong.
       def head(bytes, position)
-        return :line if @framing == :lines
+        return :line if %i[lines zero].include?(@framing)
         return if COUNT_BEGUN.match?(bytes, position)
 
         match = COUNTED.match(bytes, position)
         return match ? [match.end(0), match[1].to_i] : Wire::MALFORMED if @framing == :octet_counting
         return :line unless match
-        return if match.end(0) == bytes.bytesize # a line may begin with a number, too
 
-        bytes.getbyte(match.end(0)) == 60 ? [match.end(0), match[1].to_i] : :line
+        # A line may begin with a number, too.
+        priority = bytes.match(/\G<(\d{1,3})>/n, match.end(0))
+        return [match.end(0), match[1].to_i] if priority && priority[1].to_i < 192
+
+        PRIORITY_BEGUN.match?(bytes, match.end(0)) ? nil : :line
+      end
+
+      def skip(bytes, position)
+        taken = [@skip, bytes.bytesize - position].min
+        @skip -= taken
+        [position + taken]
       end
 
       def cut_counted(bytes, start, length)
-        return Wire::TOO_LONG if length > @limit
-        return if bytes.bytesize - start < length
+        taken = [length, @limit].min
+        return if bytes.bytesize - start < taken
 
-        service, severity, message, time_us = LogOracle::Syslog.parse(bytes.byteslice(start, length))
-        service ? [start + length, service, severity, message, nil, time_us] : [start + length]
+        @skip = length - taken
+        @overlong += 1 if length > taken
+        message = LogOracle::Syslog.message(bytes.byteslice(start, taken))
+        message ? [start + taken, message.service, message.severity, message.text, nil, message.time_us, message] : [start + taken]
       end
     end
   end

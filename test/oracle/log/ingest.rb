@@ -17,6 +17,19 @@ require_relative "syslog"
 module LogOracle
   # See Gyre::Log::Ingest.
   class Ingest
+    # Where a message comes from: by its connection, and as it states itself (host, process,
+    # facility).
+    Origin = Struct.new(:peer, :stated) do
+      # Returns the fields that a sink shows. In text only what the message states, unless the sink
+      # is asked for all.
+      def fields(format, all)
+        host, process, facility = *stated
+        own = !all || host
+        found = { "host" => own ? host : peer[0], "pid" => own || process ? process : peer[1] }
+        found["facility"] = facility if format != :text
+        found.reject { |_, value| value.to_s.empty? }.transform_values { |value| value.to_s.b }
+      end
+    end
     # Under what the services beyond the limit are counted.
     OTHERS = "(others)".b.freeze
     # Longer names have no counter of their own.
@@ -88,7 +101,7 @@ module LogOracle
     end
 
     def decoder(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil)
-      origin = [host, pid] if host
+      origin = Origin.new([host, pid])
       case kind
       when :analogger then Decoder.new(self, Framing::Frames.new(limit), nil, origin)
       when :records then Decoder.new(self, Framing::Records.new(limit), session, origin)
@@ -100,13 +113,19 @@ module LogOracle
       end
     end
 
-    def datagram(kind, bytes, time_ns)
+    def datagram(kind, bytes, time_ns, host = nil)
       case kind
-      when :syslog then service, severity, message, time_us = Syslog.parse(bytes.b)
-      when :json then service, severity, message = Gyre::Log::JSONLines.parse(bytes)
+      when :syslog
+        if (syslog = Syslog.message(bytes.b))
+          service, severity, message, time_us, *stated = *syslog
+          origin = Origin.new([host, nil], stated)
+        end
+      when :json
+        service, severity, message, time_us = Gyre::Log::JSONLines.parse(bytes)
+        origin = Origin.new([host, nil])
       else raise ArgumentError, "no datagrams of kind #{kind.inspect}"
       end
-      deliver(service, severity, message, time_ns, nil, nil, time_us) if service
+      deliver(service, severity, message, time_ns, nil, nil, time_us, origin) if service
     end
 
     def log(service, severity, message, time_ns)

@@ -18,7 +18,7 @@ module LogOracle
       raise ArgumentError, "format: one of #{Line::FORMATS.join(", ")}, not #{format.inspect}" unless Line::FORMATS.include?(format)
 
       @ingest, @format, @cull, @raw, @limit = ingest, format, cull, raw, limit
-      @origin = origin.nil? ? format != :text : origin
+      @origin = origin
       @command = Line.command(key) if format == :redis
       @dropped = 0
       empty
@@ -30,7 +30,7 @@ module LogOracle
 
     # Adds a message.
     def add(channel, message, time, logged_at, origin)
-      origin = nil unless @origin
+      origin = origin && @origin != false ? origin.fields(@format, @origin || @format != :text) : {}
       if @cull
         return repeat(time, logged_at) if @channel&.same?(channel) && @message == message && @from == origin
 
@@ -82,7 +82,7 @@ module LogOracle
 
     def write(channel, message, time, logged_at, origin)
       before = @bytes.bytesize
-      send(@format, @bytes, channel.middle(@format), message, time, logged_at, *origin)
+      send(@format, @bytes, channel.middle(@format), message, time, logged_at, origin)
       if @limit && @bytes.bytesize > @limit
         @bytes.slice!(before, @bytes.bytesize)
         @dropped += 1
@@ -92,25 +92,27 @@ module LogOracle
       end
     end
 
-    def text(bytes, middle, message, time, _logged_at, host = nil, pid = nil)
+    def text(bytes, middle, message, time, _logged_at, origin)
       bytes << time.text << middle
-      bytes << "host=" << Line.text_field(host.b) << " " if host
-      bytes << "pid=" << pid.to_s << " " if host && pid
-      bytes << (@raw ? message : Line.text(message)) << "\n"
+      words = origin.map { |name, value| "#{name}=".b << Line.text_field(value) }
+      words << (@raw ? message : Line.text(message)) unless message.empty? && words.any?
+      bytes << words.join(" ") << "\n"
     end
 
-    def json(bytes, middle, message, time, logged_at, host = nil, pid = nil)
+    def json(bytes, middle, message, time, logged_at, origin)
       bytes << "{\"time\":\"" << time.rfc3339 << middle << Line.json(message)
       bytes << "\",\"logged_at\":\"" << logged_at.rfc3339 if logged_at
       bytes << "\""
-      bytes << ",\"host\":\"" << Line.json(host.b) << "\"" if host
-      bytes << ",\"pid\":" << pid.to_s if host && pid
+      origin.each do |name, value|
+        bare = name == "pid" && /\A(?:0|[1-9]\d{0,14})\z/n.match?(value)
+        bytes << ",\"" << name << "\":" << (bare ? value : "\"#{Line.json(value)}\"".b)
+      end
       bytes << "}\n"
     end
 
-    def redis(bytes, middle, message, time, _logged_at, host = nil, pid = nil)
-      origin = { "host" => host, "pid" => pid&.to_s }.compact.to_a.flatten if host
-      bytes << @command.sub("*11", "*#{11 + origin.to_a.size}") << middle << Line.bulk(message, "time", time.rfc3339, *origin)
+    def redis(bytes, middle, message, time, _logged_at, origin)
+      bytes << @command.sub("*11", "*#{11 + (origin.size * 2)}") << middle
+      bytes << Line.bulk(message, "time", time.rfc3339, *origin.to_a.flatten)
     end
   end
 end

@@ -4,15 +4,18 @@
 # that the last output of a crashing program is not lost.
 
 require "json"
+require "time"
 
 module Gyre
   module Log
     # Service and severity come from the first listed field that is a String or a number, the
-    # message from the first listed field that exists. Other fields follow the message as JSON.
+    # message from the first listed field that exists. Other fields follow the message as JSON. A
+    # name with a dot (ECS, OpenTelemetry) is a field of that name, or one within an object.
     module JSONLines
       BYTES_LIMIT = 1 << 20
-      SERVICE = %w[service app program].freeze
-      SEVERITY = %w[severity level].freeze
+      SERVICE = %w[service app program service.name].freeze
+      SEVERITY = %w[severity level log.level].freeze
+      TIME = "@timestamp"
       MESSAGE = %w[message msg].freeze
       SEVERITIES = {
         "trace" => "debug", "notice" => "info", "information" => "info", "warning" => "warn", "err" => "error",
@@ -27,7 +30,8 @@ module Gyre
       STRING = /"(?:[^"\\]++|\\.?)*+(?:"|\z)/m.freeze
 
       class << self
-        # Returns service, severity and message as BINARY Strings; nil for an empty line.
+        # Returns service, severity and message as BINARY Strings, and if the line has it, the time of
+        # logging in µs since 1970; nil for an empty line.
         def parse(line)
           text = line.dup.force_encoding(Encoding::UTF_8).scrub.strip
           return if text.empty?
@@ -53,16 +57,34 @@ module Gyre
         def object(fields)
           service = take(fields, SERVICE) || "json"
           severity = take(fields, SEVERITY)
-          [text(service).b, severity(severity).b, message(fields).b]
+          time_us = time_us(fields[TIME])
+          fields.delete(TIME) if time_us
+          [text(service).b, severity(severity).b, message(fields).b, *time_us]
+        end
+
+        def time_us(value)
+          time = Time.iso8601(value) if value.is_a?(String)
+          (time.to_i * 1_000_000) + time.usec if time&.to_i&.positive?
+        rescue ArgumentError
+          nil
         end
 
         # Replaces half of a surrogate pair, which is invalid UTF-8.
         def text(value) = value.to_s.scrub
 
         def take(fields, names)
-          name = names.find { |candidate| fields[candidate].is_a?(String) || fields[candidate].is_a?(Numeric) }
-          fields.delete(name) if name
+          names.each do |name|
+            return fields.delete(name) if plain?(fields[name])
+
+            outer, inner = name.split(".")
+            next unless inner && (within = fields[outer]).is_a?(Hash) && plain?(within[inner])
+
+            return within.delete(inner).tap { fields.delete(outer) if within.empty? }
+          end
+          nil
         end
+
+        def plain?(value) = value.is_a?(String) || value.is_a?(Numeric)
 
         def severity(value)
           return "info" if value.nil?
@@ -93,6 +115,8 @@ module Gyre
 
       def bytesize = @lines.bytesize
 
+      def overlong = @lines.overlong
+
       def feed(bytes, time_ns) = @lines.feed(bytes, time_ns).tap { deliver(time_ns) }
 
       def finish(time_ns) = @lines.finish(time_ns).tap { deliver(time_ns) }
@@ -101,11 +125,11 @@ module Gyre
 
       def deliver(time_ns)
         @lines.take_lines&.each_line("\n", chomp: true) do |line|
-          service, severity, message = JSONLines.parse(line)
+          service, severity, message, time_us = JSONLines.parse(line)
           next unless service
 
           @messages += 1
-          @lines.deliver(service, severity, message, time_ns)
+          @lines.deliver(service, severity, message, time_ns, time_us)
         end
       end
     end

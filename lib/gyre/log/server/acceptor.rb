@@ -95,10 +95,14 @@ module Gyre
       READS = 250
       # Bytes of the kernel's buffer, up to net.core.rmem_max. Datagrams have no backpressure.
       WAITING_BYTES = 4 * 1_048_576
+      # Senders whose address is kept as text.
+      HOSTS_LIMIT = 1_000
 
       def initialize(*)
         super
-        @socket = Datagram.new(@listener.socket, @listener, nil, Datagram::BYTES_LIMIT)
+        @limit = @hub.limits.message_bytes_limit
+        @hosts = {}
+        @socket = @listener.endpoint.path ? Local.new(@listener.socket, @limit) : Datagram.new(@listener.socket, @listener, nil, Datagram::BYTES_LIMIT)
         @listener.socket.setsockopt(:SOCKET, :RCVBUF, WAITING_BYTES)
       end
 
@@ -119,7 +123,7 @@ module Gyre
           packet = @socket.receive(timeout: 0) or break
           reads += 1
           taken += packet.bytes.bytesize
-          deliver(packet.bytes)
+          deliver(packet)
         end
         taken
       rescue SystemCallError => error # such as an unreachable address of an earlier send
@@ -127,11 +131,39 @@ module Gyre
         taken
       end
 
-      # Reports and skips an unreadable datagram.
-      def deliver(bytes)
-        @hub.ingest.datagram(@input.kind, bytes, @hub.time_ns)
+      # Reports and skips an unreadable datagram. Cuts one beyond the limit.
+      def deliver(packet)
+        bytes, host = packet.bytes, host(packet.sockaddr)
+        if bytes.bytesize > @limit
+          @hub.overlong("#{@listener} (#{host})", 1)
+          bytes = bytes.byteslice(0, @limit)
+        end
+        @hub.ingest.datagram(@input.kind, bytes, @hub.time_ns, host)
       rescue *Connection::FAULTS => error
         @hub.report_fault(error, "#{@listener}: ")
+      end
+
+      def host(sockaddr)
+        @hosts.clear if @hosts.size >= HOSTS_LIMIT
+        @hosts[sockaddr] ||= (sockaddr && Datagram::Peer.new(sockaddr).host) || Socket.gethostname
+      end
+
+      # A Unix socket, whose packets may be longer than those of UDP. Reads one more byte than the
+      # limit, which shows that a packet is longer.
+      class Local
+        Packet = Struct.new(:bytes, :sockaddr)
+
+        def initialize(socket, limit)
+          @socket, @limit = socket, limit
+          @buffer = String.new(capacity: limit + 1)
+        end
+
+        def receive(timeout:)
+          bytes = @socket.recv_nonblock(@limit + 1, 0, @buffer, exception: timeout != 0)
+          Packet.new(bytes) if bytes.is_a?(String)
+        end
+
+        def pending? = false
       end
     end
   end

@@ -172,8 +172,9 @@ module Gyre
         @hub.now_s - (@idle_since_s ||= @hub.now_s) >= idle_s
       end
 
+      # Says nothing of a connection without a byte, as health checks of load balancers are.
       def lost(error)
-        complain(error.message) unless %i[lingering closing].include?(@state) || @peer.kind == :tail
+        complain(error.message) unless %i[lingering closing].include?(@state) || @peer.kind == :tail || !@transport.begun?
         close
       end
 
@@ -229,6 +230,7 @@ module Gyre
 
         wrong = @work.receive(bytes, @hub.time_ns)
         @hub.flow.received(@work.session, bytes.bytesize, self)
+        @hub.overlong(@peer, @work.newly_overlong)
         refuse(wrong) if wrong
       end
 
@@ -277,7 +279,7 @@ module Gyre
       end
 
       def feed(session)
-        Feed.new(@hub.decoder(@peer.kind, session, @peer.input.framing, (@peer.origin unless @peer.kind == :syslog)), session)
+        Feed.new(@hub.decoder(@peer.kind, session, @peer.input.framing, @peer.origin), session)
       end
 
       def serve(work)
@@ -353,6 +355,7 @@ module Gyre
       def initialize(decoder, session)
         @decoder, @session = decoder, session
         @sent = 0 # the last acknowledgement
+        @overlong = 0 # as returned by newly_overlong
       end
 
       def receive(bytes, time_ns) = @decoder.feed(bytes, time_ns)
@@ -371,6 +374,9 @@ module Gyre
       def done? = @session.nil? || (!@session.pending? && @sent >= @session.acknowledged)
 
       def messages = @decoder.messages
+
+      # Returns how many messages have been cut since the last call.
+      def newly_overlong = @decoder.overlong - @overlong.tap { @overlong = @decoder.overlong }
 
       def incomplete = @decoder.bytesize
     end

@@ -28,6 +28,7 @@ module Gyre
       attr_reader :buffer # lent to each read; the reader copies what it keeps
       attr_reader :now_s # monotonic; as old as the last tick or accept
       attr_reader :connections
+      attr_reader :cut # messages beyond message_bytes_limit
 
       def initialize(server, key)
         @server = server
@@ -37,6 +38,7 @@ module Gyre
         @connections, @tails = {}.compare_by_identity, {}.compare_by_identity
         @senders = {}.compare_by_identity
         @resting = []
+        @cut = 0
         @flow = Flow.new(@loop, server)
         @complaints = Complaints.new(limits.complaints_limit, room: @flow.method(:room?)) { |severity, message| log(severity, message) }
         update_clock
@@ -71,6 +73,14 @@ module Gyre
         report("#{about}#{error.full_message(highlight: false)}")
       rescue StandardError, ScriptError
         report("#{about}#{error.message} (#{error.class})")
+      end
+
+      # Reports and counts a peer's messages beyond the limit, which were cut.
+      def overlong(peer, count)
+        return if count.zero?
+
+        @cut += count
+        complaints.add(peer, "#{Units.count(count, "message was", "messages were")} cut at #{limits.message_bytes_limit} bytes (message_bytes_limit)")
       end
 
       def full? = @connections.size >= limits.connections_limit
@@ -262,6 +272,8 @@ module Gyre
       def done? = true
 
       def incomplete = 0
+
+      def newly_overlong = 0
     end
   end
 end
