@@ -128,6 +128,7 @@ class MemcachedRepliesTest < Minitest::Test
 
   def take_slowly(listener, pause_s)
     socket = listener.accept
+    socket.write("VERSION 1.6.18\r\n") if socket.gets == "version\r\n" # asked before the first value
     bytes = socket.gets.to_s[/\d+/].to_i + 2
     duration_s do
       while bytes.positive? && (piece = socket.read([bytes, 100_000].min))

@@ -119,6 +119,7 @@ struct gyre_memcached_connection {
   int64_t moved_ns; /* start of the next reply's time limit: bytes came or commands were sent */
   int64_t used_ns;  /* coarse time since which no reply is due */
   bool failed;      /* it is unusable: it neither sends nor receives */
+  bool stores;      /* its server's version is known to take values with their length */
   bool ended;       /* the kernel has reported that the server ended its side */
   char reason[160]; /* reason of the failure */
 };

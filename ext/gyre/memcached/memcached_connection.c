@@ -546,6 +546,12 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
   return self;
 }
 
+/* Allows commands with values. */
+static VALUE connection_allow_stores(VALUE self) {
+  gyre_memcached_connection_get(self)->stores = true;
+  return self;
+}
+
 static VALUE shut_down(VALUE io) { return rb_funcall(io, rb_intern("shutdown"), 0); }
 
 /* Closes the connection and fails its calls; a forked child closes only its own descriptor. Returns
@@ -578,4 +584,5 @@ void gyre_init_memcached_connection(void) {
   rb_define_alloc_func(connection_class, connection_allocate);
   rb_define_method(connection_class, "initialize", connection_initialize, 3);
   rb_define_method(connection_class, "close", connection_close, 0);
+  rb_define_method(connection_class, "allow_stores", connection_allow_stores, 0);
 }

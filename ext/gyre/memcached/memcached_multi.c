@@ -126,6 +126,7 @@ static int put_groups(struct gyre_memcached_request *request) {
 
 static VALUE run_quiet(struct gyre_memcached_request *request, long step) {
   request->step = step;
+  request->stores = step > 1;
   request->put = put_groups;
   gyre_memcached_set_flags(request, " q", 2);
   request->own.count = RARRAY_LEN(request->list) / step;
@@ -146,7 +147,8 @@ static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
       return Qnil;
   }
   VALUE here = gyre_memcached_connection_here(request.server);
-  if (NIL_P(here) || !gyre_memcached_connection_has_room(gyre_memcached_connection_get(here))) keep(&request);
+  const struct gyre_memcached_connection *connection = NIL_P(here) ? NULL : gyre_memcached_connection_get(here);
+  if (!connection || !connection->stores || !gyre_memcached_connection_has_room(connection)) keep(&request);
   return run_quiet(&request, 2);
 }
 

@@ -79,13 +79,18 @@ void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection) 
   wait_until_over(connection, NULL);
 }
 
-/* Finds or makes the home's connection, and waits until it has room. */
+/* Finds or makes the home's connection, and waits until it has room. Before the first value on a
+ * connection, asks for the server's version: an older one would run the value's lines as commands. */
 static void take_connection(struct gyre_memcached_request *request) {
   for (;;) {
     VALUE object = gyre_memcached_connection_here(request->server);
     if (NIL_P(object)) object = rb_funcall(request->self, rb_intern("connect"), 0);
     request->connection_object = object;
     request->connection = gyre_memcached_connection_get(object);
+    if (__builtin_expect(request->stores && !request->connection->stores, 0)) {
+      rb_funcall(request->self, rb_intern("check_version"), 2, object, ID2SYM(rb_intern(request->call->command)));
+      if (!request->connection->stores || request->connection->failed) continue;
+    }
     if (__builtin_expect(gyre_memcached_connection_has_room(request->connection), 1)) return;
     gyre_memcached_wait_for_room(request->connection);
     if (!request->connection->failed) return;

@@ -23,6 +23,7 @@ struct gyre_memcached_request {
   bool starts;  /* returns a Call at once, and does not wait for its value */
   bool holds;   /* queues without sending */
   bool drops;   /* drops the reply */
+  bool stores;  /* its commands have values */
   bool started; /* a Call has started, so `leave` keeps its replies */
   /* Queues all commands. Returns 0, -EPIPE if the connection has failed, or -ENOMEM. */
   int (*put)(struct gyre_memcached_request *request);

@@ -29,6 +29,7 @@ static VALUE server_set(VALUE self, VALUE key, VALUE value, VALUE ttl_s) {
   request.data = gyre_memcached_dump(&request, value);
   gyre_memcached_set_flags(&request, " c", 2);
   request.verb = GYRE_MEMCACHED_VERB_MS;
+  request.stores = true;
   return gyre_memcached_request_run(&request);
 }
 
@@ -54,7 +55,8 @@ static VALUE server_exchange(int argc, VALUE *argv, VALUE self) {
   request.list = rb_str_new_frozen(StringValue(argv[3]));
   gyre_memcached_set_flags(&request, RSTRING_PTR(request.list), (size_t)RSTRING_LEN(request.list));
   request.verb = gyre_memcached_verb_of(argv[1]);
-  if (request.verb == GYRE_MEMCACHED_VERB_MS) {
+  request.stores = request.verb == GYRE_MEMCACHED_VERB_MS;
+  if (request.stores) {
     request.data = rb_str_new_frozen(StringValue(argv[4]));
     request.data_flags = NUM2UINT(argv[5]);
     request.ttl_s = NUM2LL(argv[6]);

@@ -503,7 +503,7 @@ static void take_over(struct tls *tls, struct gyre_transport *transport) {
 int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *given,
                    const char *address) {
   char name[TLSEXT_MAXLEN_host_name + 1];
-  bool verify = context->verify != GYRE_TLS_VERIFY_NONE;
+  bool verify = context->verify == GYRE_TLS_VERIFY_REQUIRED;
   if (!normalize(context->server ? NULL : given, name)) return -EINVAL;
   if (!context->server && verify && !name[0]) return -EDESTADDRREQ;
   size_t server_length = name[0] ? strlen(name) + 1 + strlen(address) : 0;

@@ -9,6 +9,7 @@
 
 struct gyre_tls_tickets;
 
+/* OPTIONAL: a client may show none; a server's certificate may have any name. */
 enum gyre_tls_verify { GYRE_TLS_VERIFY_NONE, GYRE_TLS_VERIFY_OPTIONAL, GYRE_TLS_VERIFY_REQUIRED };
 
 /* Options of a context, which keeps none of the texts. Texts are NULL or, unless noted, PEM. */

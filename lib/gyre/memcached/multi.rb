@@ -8,10 +8,19 @@ require "gyre/memcached/server"
 module Gyre
   module Memcached
     module Multi
-      # Returns a Hash of found values by key. If a block is given, yields each pair instead.
+      # Returns a Hash of found values by key. If a block is given, yields each pair instead; if a
+      # value cannot be read, raises after it has yielded the others.
       def get_multi(*keys, req_options: nil, &block)
         refuse_in_quiet(:get_multi)
-        each_pair(values_of(keys.flatten.compact, req_options), &block)
+        keys = keys.flatten.compact
+        begin
+          found = values_of(keys, req_options)
+        rescue DeserializationError => error
+          raise unless block
+
+          found = readable(keys, req_options)
+        end
+        each_pair(found, &block).tap { raise error if error }
       end
 
       # Works like {#get_multi}, but each value is an Array of value and CAS number.
@@ -72,6 +81,15 @@ module Gyre
         callers = @keys.callers(keys)
         values = spread(callers.keys) { |server, full| server.values(full, full.map { |key| callers[key] }) }
         values.reduce({}, :merge!)
+      end
+
+      # Gets each value by itself, and leaves out those that cannot be read.
+      def readable(keys, options)
+        keys.each_with_object({}) do |key, found|
+          found.merge!(values_of([key], options))
+        rescue DeserializationError
+          nil
+        end
       end
 
       # Returns nil if the server is down.

@@ -4,6 +4,7 @@
 
 require "digest/md5"
 require "gyre/memcached/keys"
+require "gyre/memcached/openssl_context"
 require "gyre/memcached/values"
 require "gyre/net/tls"
 require "gyre/settings"
@@ -104,18 +105,10 @@ module Gyre
 
       private
 
-      # Makes a TLS context with the settings of an OpenSSL::SSL::SSLContext. Rejects a certificate
-      # store, because it cannot be read, but permits the system's store.
       def context_of(context)
-        return unless context
-        return TLS.context(context, server: false) if context.is_a?(TLS::Context)
-        if context.cert_store && !context.cert_store.equal?(OpenSSL::SSL::SSLContext::DEFAULT_CERT_STORE)
-          raise ArgumentError, "ssl_context: the certificates of a cert_store cannot be read from it: write the authorities to a PEM file, and " \
-                               "name it by the context's ca_file instead, or use tls: Gyre::TLS.client(ca: path) instead of ssl_context"
-        end
+        return TLS.context(context, server: false) if context.nil? || context.is_a?(TLS::Context)
 
-        verify = context.verify_mode.to_i.anybits?(OpenSSL::SSL::VERIFY_PEER)
-        TLS.client(ca: context.ca_file || context.ca_path, cert: context.cert&.to_pem, key: context.key&.to_pem, verify: verify)
+        OpenSSLContext.convert(context)
       end
 
       def of(group) = @all.slice(*SETTINGS.groups.fetch(group).map(&:name))

@@ -42,6 +42,11 @@ module Gyre
     end
 
     class Server
+      # `ms` has the value's length since this version. Older ones would run the lines of a value as
+      # commands. Other programs, such as proxies, have versions of another form.
+      VERSION_LEAST = [1, 6, 10].freeze
+      VERSION = /\A(\d+)\.(\d+)\.(\d+)\S*\z/.freeze
+
       # Reason of calls that {#close} has ended (GYRE_MEMCACHED_CLOSED in C). They are not repeated.
       CLOSED = "the client was closed"
 
@@ -127,6 +132,9 @@ module Gyre
           !@down && failures < @limit && repeatable?(idempotent)
         end
 
+        # Returns the failure for a command of which nothing was sent.
+        def before(command) = Failed.new(@error.class.new(message.sub("version", command.to_s)), false, @down, @answered, @limit)
+
         # Raises the error for the caller, without Failed as its cause.
         def raise_to_caller = raise(@error, cause: cause)
 
@@ -186,6 +194,17 @@ module Gyre
         level, text = @news
         @news = nil
         @options.logger&.public_send(level, text) if text
+      end
+
+      # Called by the extension before the first value on a connection.
+      def check_version(connection, command)
+        version = line(:version, "version\r\n", nil).first.to_s
+        numbers = VERSION.match(version)&.captures&.map(&:to_i)
+        return connection.allow_stores unless numbers && (numbers <=> VERSION_LEAST).negative?
+
+        raise CommandError, "#{command} at memcached #{name}: its version is #{version}, and values need memcached 1.6.10 or newer"
+      rescue Failed => error
+        raise error.before(command)
       end
 
       def open

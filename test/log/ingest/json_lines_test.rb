@@ -72,8 +72,6 @@ class LogJSONLinesTest < Minitest::Test
   def test_the_dotted_fields_of_ecs_and_opentelemetry_are_read
     assert_equal ["shop", "warn", "paid", 1_795_288_800_123_456],
       parse('{"@timestamp":"2026-11-21T19:20:00.123456Z","log.level":"WARN","service.name":"shop","message":"paid"}')
-    assert_equal ["shop", "error", 'paid {"log":{"logger":"x"}}'],
-      parse('{"log":{"level":"error","logger":"x"},"service":{"name":"shop"},"message":"paid"}')
     assert_equal ["json", "info", '{"@timestamp":"soon","service":{"id":1}}'], parse('{"@timestamp":"soon","service":{"id":1}}')
   end
 

@@ -38,7 +38,7 @@ class LogInputTest < Minitest::Test
 
   def test_wrong_settings_are_named
     assert_includes refusal([{ type: "ftp", bind: 1 }]), "type: must be syslog or json, not \"ftp\""
-    assert_includes refusal([{ type: "syslog", bind: 1, framing: "none" }]), "framing: must be auto, octet_counting or lines, not \"none\""
+    assert_includes refusal([{ type: "syslog", bind: 1, framing: "none" }]), "framing: must be auto, octet_counting, lines or zero, not \"none\""
     assert_includes refusal([{ type: "json", bind: 1, tls: true }]), "needs tls: with cert and key"
     assert_includes refusal([{ type: "json", bind: "ftp://host" }]), "is not an address"
     assert_includes assert_raises(ArgumentError) { Inlet.all("udp://localhost:1", [], nil) }.message, "tcp://host:port"

@@ -9,8 +9,8 @@ require "time"
 module Gyre
   module Log
     # Service and severity come from the first listed field that is a String or a number, the
-    # message from the first listed field that exists. Other fields follow the message as JSON. A
-    # name with a dot (ECS, OpenTelemetry) is a field of that name, or one within an object.
+    # message from the first listed field that exists. Other fields follow the message as JSON.
+    # ECS and OpenTelemetry have names with a dot.
     module JSONLines
       BYTES_LIMIT = 1 << 20
       SERVICE = %w[service app program service.name].freeze
@@ -73,18 +73,9 @@ module Gyre
         def text(value) = value.to_s.scrub
 
         def take(fields, names)
-          names.each do |name|
-            return fields.delete(name) if plain?(fields[name])
-
-            outer, inner = name.split(".")
-            next unless inner && (within = fields[outer]).is_a?(Hash) && plain?(within[inner])
-
-            return within.delete(inner).tap { fields.delete(outer) if within.empty? }
-          end
-          nil
+          name = names.find { |candidate| fields[candidate].is_a?(String) || fields[candidate].is_a?(Numeric) }
+          fields.delete(name) if name
         end
-
-        def plain?(value) = value.is_a?(String) || value.is_a?(Numeric)
 
         def severity(value)
           return "info" if value.nil?
