@@ -19,5 +19,7 @@ require "gyre/sync/promise"
 require "gyre/sync/queue"
 require "gyre/sync/semaphore"
 require "gyre/signals"
-require "gyre/net/endpoint"
-require "gyre/net/listener"
+require "gyre/net"
+require "gyre/parts"
+
+Gyre.extend(Gyre::Parts)

@@ -4,6 +4,7 @@
 # gyre/log/client.
 
 require "gyre/core"
+require "gyre/log/errors"
 require "gyre/log/ingest"
 require "gyre/log/wire/records"
 require "gyre/log/wire"

@@ -3,11 +3,14 @@
 # Server-sent events (WHATWG HTML, section 9.2) in a Rack app: Gyre::SSE.open makes a response that
 # becomes a stream of events, over any version of HTTP. Touches no socket.
 
+require "gyre/parts"
 require "gyre/websocket"
 
 module Gyre
   # Events for a page's EventSource, which reconnects by itself.
   module SSE
+    extend Parts
+
     # No cache may store the stream; nginx must pass each event on at once.
     HEADERS = { "content-type" => "text/event-stream", "cache-control" => "no-cache", "x-accel-buffering" => "no" }.freeze
     LINE_END = /\r\n|\r|\n/.freeze

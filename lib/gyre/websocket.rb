@@ -11,6 +11,8 @@ require "gyre/websocket/handshake"
 require "gyre/websocket/limits"
 require "gyre/websocket/session"
 
+Gyre::Loop.define_native(:websocket)
+
 module Gyre
   # An open WebSocket. Any fiber or thread may call its methods.
   #
@@ -67,6 +69,18 @@ module Gyre
     NO_LIMITS_GIVEN = Limits.new
     REASON_BYTES_LIMIT = 123
     private_constant :NO_LIMITS_GIVEN, :REASON_BYTES_LIMIT
+
+    # The client's methods until their first call, which loads those of gyre/websocket/client.
+    module Unloaded
+      %i[connect keep_connected].each do |name|
+        define_method(name) do |*arguments, **options, &block|
+          require "gyre/websocket/client"
+          public_send(name, *arguments, **options, &block)
+        end
+      end
+    end
+    extend Unloaded
+    private_constant :Unloaded
 
     class << self
       # Makes the response to a request for a WebSocket, or a refusal (400, 403, 426, 429). The

@@ -13,6 +13,8 @@ unless Gyre::Loop.native?
   raise LoadError, "gyre/async needs Gyre's C extension (#{reason}), or leave `require \"gyre/async\"` out, and Async runs on io-event's own selector"
 end
 
+Gyre::Loop.define_native(:async)
+
 module Gyre
   module Async
     class Selector

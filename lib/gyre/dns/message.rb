@@ -6,12 +6,17 @@ require "resolv"
 require "gyre/dns/codes"
 require "gyre/errors"
 require "gyre/loop"
+require "gyre/parts"
 
 Gyre::Loop.require_native("Gyre::DNS")
+
+Gyre::Loop.define_native(:dns)
 
 module Gyre
   # Server and resolver for DNS.
   module DNS
+    extend Parts
+
     # Returns a name in lower case, escaped as in messages: services have names with spaces.
     # Raises ArgumentError.
     # @api private

@@ -99,7 +99,7 @@ module Async
       end
 
       def logger
-        require "logger"
+        require "gyre/logger"
         @logger ||= Logger.new($stderr, level: :warn)
       end
 

@@ -13,7 +13,8 @@ require "gyre/http/client/pool"
 require "gyre/http/client/report"
 require "gyre/http/client/request"
 require "gyre/http/client/response"
-require "gyre/http/client/tally"
+require "gyre/http/tally"
+require "gyre/http/namespace"
 require "gyre/version"
 
 module Gyre
@@ -299,29 +300,6 @@ module Gyre
         return yield(outcome) if outcome.is_a?(Response)
 
         on_error && outcome.is_a?(Error) ? on_error.call(outcome) : raise(outcome)
-      end
-    end
-
-    class << self
-      # @return [Client] the client of the methods below; each Ractor has its own
-      def client = Ractor.current[:gyre_http_client] ||= Client.new
-
-      # @!method get(url, **options)
-      #   As {Client#get}.
-      # @!method head(url, **options)
-      #   As {Client#head}.
-      # @!method post(url, **options)
-      #   As {Client#post}.
-      # @!method put(url, **options)
-      #   As {Client#put}.
-      # @!method patch(url, **options)
-      #   As {Client#patch}.
-      # @!method delete(url, **options)
-      #   As {Client#delete}.
-      # @!method fan_out(urls, **options)
-      #   As {Client#fan_out}.
-      %i[get head post put patch delete fan_out].each do |name|
-        define_method(name) { |*arguments, **options, &block| client.public_send(name, *arguments, **options, &block) }
       end
     end
   end

@@ -60,6 +60,11 @@
 # --- queries --- head_sent? closed? (or hijacked) hijacked? expects_continue? head_only?
 # body_bytes_sent
 
+require "gyre/http/namespace"
+require "gyre/loop"
+
+Gyre::Loop.define_native(:http)
+
 module Gyre
   module HTTP
     # The superclass is Object, as the C extension may define the class first.

@@ -4,6 +4,8 @@
 
 require "gyre/loop"
 
+Gyre::Loop.define_native(:http)
+
 module Gyre
   module HTTP
     module H2

@@ -12,7 +12,10 @@
 # record. Reports damaged records, and keeps their segments as *.damaged.
 
 require "gyre/log/disk_queue/segment"
+require "gyre/loop"
 require "gyre/settings/units"
+
+Gyre::Loop.define_native(:log)
 
 module Gyre
   module Log

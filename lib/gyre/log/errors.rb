@@ -3,9 +3,12 @@
 # Errors of a log client, except ArgumentError, and the errors that its threads rescue.
 
 require "gyre/errors"
+require "gyre/parts"
 
 module Gyre
   module Log
+    extend Parts
+
     # The server refused the key. The client keeps logged records.
     class Denied < Error; end
 

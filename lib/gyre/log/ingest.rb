@@ -55,6 +55,8 @@
 require "gyre/log/ingest/json_lines"
 require "gyre/loop"
 
+Gyre::Loop.define_native(:log)
+
 module Gyre
   module Log
     class Ingest

@@ -56,6 +56,12 @@ module Gyre
         Native.available?
       end
 
+      # Defines the extension's classes of a part, if it loads. Called by the Ruby files that reopen
+      # them. The parts are in ext/gyre/gyre.c.
+      def define_native(part)
+        Native.define(part) if native?
+      end
+
       # Raises ExtensionRequired if no native backend opens. The message names the part that needs
       # the native engine, and a remedy.
       def require_native(what)

@@ -9,8 +9,8 @@ if defined?(Dalli)
 end
 
 require "json"
-require "logger"
 require "gyre" # loads Rails' railtie, if a Gemfile requires only this file
+require "gyre/logger"
 require "gyre/memcached"
 require "gyre/memcached/dalli/client"
 

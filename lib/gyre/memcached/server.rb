@@ -10,6 +10,8 @@ require "gyre/memcached/errors"
 require "gyre/net"
 require "gyre/offload"
 
+Gyre::Loop.define_native(:memcached)
+
 module Gyre
   module Memcached
     Loop.require_native("Gyre::Memcached")

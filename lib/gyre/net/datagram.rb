@@ -7,6 +7,8 @@ require "socket"
 require "gyre/loop"
 require "gyre/net/endpoint"
 
+Gyre::Loop.define_native(:net)
+
 module Gyre
   # Opens a datagram socket and binds it, connects it, or both.
   # @example a server

@@ -6,6 +6,8 @@
 require "gyre/errors"
 require "gyre/loop"
 
+Gyre::Loop.define_native(:net)
+
 module Gyre
   # TLS 1.2 and 1.3. Servers use Mozilla's intermediate configuration without DHE, restricted by the
   # system's security level. Clients use libssl's defaults.

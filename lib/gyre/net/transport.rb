@@ -6,6 +6,8 @@
 require "gyre/loop"
 require "gyre/sync/waiters"
 
+Gyre::Loop.define_native(:net)
+
 module Gyre
   # A byte stream to a peer.
   class Transport

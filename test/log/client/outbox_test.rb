@@ -2,7 +2,7 @@
 
 # The contract of ext/gyre/log/log_outbox.c.
 require "test_helper"
-require "gyre/loop"
+require "gyre/log/disk_queue"
 require "gyre/log/wire"
 require "oracle/log/records"
 

@@ -304,8 +304,6 @@ const struct gyre_http_exchange_operations gyre_http2_exchange_operations = {
 
 void gyre_init_http2(void) {
   gyre_init_http2_connection();
-  gyre_init_http2_client();
-  gyre_init_http2_client_call();
   gyre_http_protocols.inner = &gyre_http2_tunnel;
   exchange_class = gyre_http_define_exchange("H2", &gyre_http2_exchange_operations);
   key_protocol = gyre_kept(rb_str_freeze(rb_str_new_cstr("rack.protocol")));

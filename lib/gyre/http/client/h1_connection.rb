@@ -8,6 +8,8 @@ require "gyre/http/client/errors"
 require "gyre/loop"
 require "gyre/net"
 
+Gyre::Loop.define_native(:http_client)
+
 module Gyre
   module HTTP
     class Client

@@ -4,7 +4,7 @@
 # only if there is a callback or Tally is counting.
 
 require "gyre/clock"
-require "gyre/http/client/tally"
+require "gyre/http/tally"
 
 module Gyre
   module HTTP

@@ -3,7 +3,7 @@
 # Logger's methods for Gyre::Log::Client; they call its `append`. They are in a module, so that a
 # module that is later included into the client (ActiveSupport's LoggerSilence) overrides them.
 
-require "logger"
+require "gyre/logger"
 
 module Gyre
   module Log

@@ -5,7 +5,7 @@
 
 require "etc"
 require "gyre/http"
-require "gyre/http/client/tally"
+require "gyre/http/tally"
 require "gyre/version"
 
 module Gyre
@@ -50,7 +50,7 @@ module Gyre
             "time" => Time.now.to_f.round(3), "urls" => server.urls, "bounds_s" => BOUNDS_S,
             "certificate_expires" => server.certificate_expires&.to_i, "connections" => connections(stats),
             "dropped_log_lines" => server.dropped_log_lines, "report_age_s" => 0.0 }
-            .merge!(counts(stats), http ? http.measurements : {}, process(lifetime.scheduler), "client" => HTTP::Client::Tally.snapshot)
+            .merge!(counts(stats), http ? http.measurements : {}, process(lifetime.scheduler), "client" => HTTP::Tally.snapshot)
             .merge!("slowest" => http ? http.oldest(SLOWEST).map { |env, seconds| request(env, seconds) } : [])
         end
 

@@ -4,9 +4,9 @@ require "test_helper"
 require "gyre/http/client"
 
 # The clients' counts for /metrics, and the lines of GYRE_DEBUG.
-class HTTPClientTallyTest < Minitest::Test
+class HTTPTallyTest < Minitest::Test
   APP = ->(env) { [env["PATH_INFO"][/\d+/].to_i, {}, ["hello"]] }
-  Tally = Gyre::HTTP::Client::Tally
+  Tally = Gyre::HTTP::Tally
 
   def test_requests_are_counted_from_the_first_snapshot_on
     before = Tally.snapshot
