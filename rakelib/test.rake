@@ -75,6 +75,9 @@ desc "Run the tests but for the long ones (TEST=files for some of them, TESTOPTS
 task(test: :compile) { GyreSuite.run(*ENV["TEST"].to_s.split(/[,\s]+/)) || abort }
 
 namespace :test do
+  desc "Do what a new user does first: bin/demo, the gem under a Gemfile, the README's table"
+  task(first_minutes: :compile) { GyreSuite.run(*GyreTest::PARTS["first_minutes"]) || abort }
+
   desc "Run the gem's test: built, installed and started as by a user"
   task(gem: :compile) { GyreSuite.run(*GyreTest::PARTS["gem"]) || abort }
 

@@ -32,6 +32,11 @@ class GemTest < Minitest::Test
     assert_empty specification.files.grep(/\.(?:so|o|bundle)\z|\A(?:test|tmp|vendor)/)
   end
 
+  def test_the_gem_carries_each_file_of_lib_whatever_its_kind
+    files = Dir.chdir(ROOT) { Dir["lib/**/*"].select { |path| File.file?(path) } }
+    assert_empty files.grep_v(/\.(?:so|bundle)\z/) - specification.files
+  end
+
   def test_an_installed_gem_runs_on_the_native_engine
     skip "this checkout has no extension" unless Dir["#{LIB}/gyre/#{RUBY_ENGINE}-#{ruby_version}/gyre_ext.*"].any?
     with_installed_gem { |environment| assert_equal [Gyre::VERSION, "true", "NilClass"], who_runs(environment) }

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # Runs the programs of a guide in docs/ on every engine, as app.rb: each ```ruby block prints what
-# stands in the ```text block behind it. Included in the test cases of test/docs.
+# stands in the ```text block behind it. A program sees the gems that its page names for the Gemfile
+# (`gem "logger"`), and no others of the tests. Included in the test cases of test/docs.
 
 module GyreTest
   # A test case a guide.
@@ -19,6 +20,7 @@ module GyreTest
         include Guide
 
         define_method(:programs) { programs }
+        define_method(:gems) { text.scan(/\bgem "([\w-]+)"/).flatten.uniq }
         define_method(:options) { virtual ? VIRTUAL : [] }
         class_exec(&body) if body
 
@@ -30,6 +32,7 @@ module GyreTest
     end
 
     def environment = {}
+    def gems = []
 
     def test_the_programs_print_what_the_guide_shows
       variables = { "GYRE_BACKEND" => backend, "LC_ALL" => "C.UTF-8", **environment }
@@ -43,8 +46,14 @@ module GyreTest
     def run_app(code, variables, options)
       Dir.mktmpdir("gyre-guide") do |folder|
         File.write("#{folder}/app.rb", code)
-        ruby(*options, "app.rb", env: variables, chdir: folder)
+        ruby(*options, "app.rb", env: { "GEM_HOME" => "#{folder}/gems", "GEM_PATH" => "#{folder}/gems", **libraries, **variables }, chdir: folder)
       end
+    end
+
+    # The folders of the page's gems.
+    def libraries
+      paths = gems.flat_map { |name| Gem.loaded_specs[name]&.full_require_paths || [] }
+      paths.empty? ? {} : { "RUBYLIB" => paths.join(":") }
     end
 
     # Returns what a program prints, in UTF-8, as if it had taken no time, at one moment.
