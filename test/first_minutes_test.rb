@@ -79,7 +79,7 @@ class FirstMinutesTest < Minitest::Test
     run = bundled(environment, folder, "ruby", "-w", "-e", "require #{name.dump}")
     return assert_equal ["", ""], [run.out, run.err], name if run.status.success?
 
-    assert_match(NEEDS.fetch(name) { flunk("require #{name.dump}: #{run.err}") }, run.err.lines.grep_v(/warning: /).first, name)
+    assert_match(NEEDS.fetch(name) { flunk("require #{name.dump}: #{run.err}") }, run.err[/^.*\(LoadError\)$/].to_s, name)
   end
 
   def bundled(environment, folder, *words) = run_program(environment, RbConfig.ruby, "-S", "bundle", "exec", *words, chdir: folder)
