@@ -5,7 +5,7 @@
 # they would ask for the current fiber, so that fibers that a job makes (Enumerator#next, the
 # resolvers of GraphQL) have the job's state. ext/gyre/fiber/scheduler.c has `current` and `forget`.
 
-require_relative "../native"
+require_relative "../loop/backends"
 
 module Gyre
   # The owner of the running code's state.
@@ -38,7 +38,7 @@ module Gyre
       # @api private
       def of(scheduler) = scheduler.is_a?(Scheduler) ? scheduler.job || Thread.current : Fiber.current
 
-      unless Native.available?
+      unless Loop.native?
         def current = Fiber.scheduler ? of(Fiber.scheduler) : Thread.current
       end
     end
