@@ -250,7 +250,7 @@ module HTTPAdmissionContract
       gate = Thread::Queue.new
       app = lambda do |env|
         case env["PATH_INFO"]
-        when "/events" then [200, { "content-type" => "text/event-stream" }, ->(stream) { gate.pop && stream << "data: 1\n\n" }]
+        when "/events" then [200, { "content-type" => "text/event-stream" }, ->(stream) { gate.pop && (stream << "data: 1\n\n").close }]
         when "/hijack" then [200, { "rack.hijack" => ->(io) { io.write(gate.pop) && io.close } }, []]
         else [200, {}, ["hello"]]
         end

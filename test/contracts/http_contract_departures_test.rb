@@ -287,7 +287,7 @@ module HTTPDeparturesContract
       gate = Thread::Queue.new
       app = lambda do |env|
         case env["PATH_INFO"]
-        when "/events" then [200, { "content-type" => "text/event-stream" }, ->(stream) { gate.pop && stream << "x" }]
+        when "/events" then [200, { "content-type" => "text/event-stream" }, ->(stream) { gate.pop && (stream << "x").close }]
         when "/hijack"
           io = env["rack.hijack"].call
           gate.pop && io.write("x") && io.close

@@ -91,6 +91,7 @@ module GyreTest
     def leave_place
       note(:leave_place)
     end
+    alias open_ended leave_place
 
     # As after an error of the network.
     def break

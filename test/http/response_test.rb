@@ -85,10 +85,10 @@ class HTTPResponseTest < Minitest::Test
   def test_a_client_that_waits_for_100_gets_it_before_the_head_of_a_stream
     exchange = GyreTest::FakeExchange.new
     exchange.expects_continue = true
-    assert_equal %i[write_interim write_head finish_body], deliver(->(_stream) {}, exchange: exchange).map(&:first)
+    assert_equal %i[write_interim write_head finish_body], deliver(:close.to_proc, exchange: exchange).map(&:first)
     refuses = GyreTest::FakeExchange.new
     refuses.expects_continue = true
-    assert_equal %i[write_head finish_body], deliver(->(_stream) {}, status: 413, exchange: refuses).map(&:first)
+    assert_equal %i[write_head finish_body], deliver(:close.to_proc, status: 413, exchange: refuses).map(&:first)
   end
 
   def test_a_partial_hijack_frames_by_itself_or_by_the_end

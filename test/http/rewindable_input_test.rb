@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# rack.input for Rack 2.
+# rack.input for Rack 2 and Rails.
 
 require "test_helper"
-require "gyre/http/input"
+require "gyre/http/rewindable_input"
 require "gyre/http/rack2"
 
 class HTTPRewindableInputTest < Minitest::Test
@@ -22,6 +22,20 @@ class HTTPRewindableInputTest < Minitest::Test
 
   def input(*pieces)
     Gyre::HTTP::RewindableInput.new(Gyre::HTTP::Input.new(Pieces.new(*pieces)))
+  end
+
+  def test_only_apps_that_expect_to_rewind_get_it
+    app = ->(env) { env["rack.input"] }
+    assert_same app, Gyre::HTTP::RewindableInput.around(app)
+    Object.const_set(:ActionDispatch, Module.new)
+    rewinds = Gyre::HTTP::RewindableInput.around(app)
+    assert_same Gyre::HTTP::Input::EMPTY, rewinds.call({ "rack.input" => Gyre::HTTP::Input::EMPTY })
+    env = { "rack.input" => Gyre::HTTP::Input.new(Pieces.new("a=b")), "rack.response_finished" => [] }
+    body = rewinds.call(env)
+    assert_equal %w[a=b a=b], Array.new(2) { body.read.tap { body.rewind } }
+    env["rack.response_finished"].each { |callable| callable.call(env, 200, {}, nil) }
+  ensure
+    Object.send(:remove_const, :ActionDispatch)
   end
 
   def test_it_reads_as_an_io

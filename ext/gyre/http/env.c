@@ -43,12 +43,14 @@ static struct {
   KEY(HIJACK, "rack.hijack")                                                                                           \
   KEY(EARLY_HINTS, "rack.early_hints")                                                                                 \
   KEY(FINISHED, "rack.response_finished")                                                                              \
+  KEY(AFTER_REPLY, "rack.after_reply")                                                                                 \
   KEY(GONE, "gyre.client_gone")                                                                                        \
   KEY(RESPONSE_TRAILERS, "gyre.response_trailers")
 #define OTHER_KEYS(KEY)                                                                                                \
   KEY(HTTPS, "HTTPS")                                                                                                  \
   KEY(HOST, "HTTP_HOST")                                                                                               \
   KEY(COOKIE, "HTTP_COOKIE")                                                                                           \
+  KEY(CODING, "HTTP_TRANSFER_ENCODING")                                                                                \
   KEY(INPUT, "rack.input")                                                                                             \
   KEY(TRAILERS, "gyre.trailers")
 #define NUMBER(name, text) ENV_##name,
@@ -125,7 +127,7 @@ static VALUE slice(const char *bytes, struct gyre_http_slice part) {
 static VALUE frozen(const char *bytes, struct gyre_http_slice part) { return rb_str_freeze(slice(bytes, part)); }
 
 static VALUE methods[GYRE_HTTP_METHODS];
-static VALUE protocols[3], port_80, port_443, value_https, value_on;
+static VALUE protocols[3], port_80, port_443, value_https, value_on, value_chunked;
 
 static VALUE value_of(const char *text) { return gyre_kept(rb_str_freeze(rb_str_new_cstr(text))); }
 
@@ -242,6 +244,7 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
       [ENV_HIJACK] = self,
       [ENV_EARLY_HINTS] = self,
       [ENV_FINISHED] = rb_ary_new(),
+      [ENV_AFTER_REPLY] = rb_ary_new(),
       [ENV_GONE] = self,
       [ENV_RESPONSE_TRAILERS] = self,
   };
@@ -261,6 +264,10 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
   /* Ruby code may run below, and other requests may then overwrite head and bytes. */
   const bool upgrade = head->flags & GYRE_HTTP_HEAD_UPGRADE, nameless = !head->authority.length;
   const bool chunked = head->flags & GYRE_HTTP_HEAD_CHUNKED, body = chunked || head->content_length > 0;
+  /* Frameworks read a body without a length only if it is chunked. */
+  if (chunked && head->minor_version == GYRE_HTTP_VERSION_2 && head->content_length < 0 &&
+      head->method_number != GYRE_HTTP_METHOD_CONNECT)
+    rb_hash_aset(env, keys[ENV_CODING], value_chunked);
   if (upgrade) rb_funcall(env_module, rb_intern("offer"), 1, env);
   if (nameless) rb_funcall(env_module, rb_intern("own_address"), 2, env, INT2NUM(connection->transport.fd));
   if (body) rb_hash_aset(env, keys[ENV_INPUT], rb_funcall(input_class, rb_intern("new"), 1, self));
@@ -392,6 +399,7 @@ void gyre_init_http_env(void) {
   port_443 = value_of("443");
   value_https = value_of("https");
   value_on = value_of("on");
+  value_chunked = value_of("chunked");
   for (const char *name = known_names, *end; (end = strchr(name, ' ')); name = end + 1) {
     size_t length = (size_t)(end - name);
     unsigned slot = slot_of(name, length);

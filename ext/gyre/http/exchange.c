@@ -101,17 +101,49 @@ void gyre_http_exchange_settle(struct gyre_http_promise promise) {
   if (state) rb_set_errinfo(Qnil);
 }
 
+/* Ends an open-ended response that had no output since the last check. Browsers and proxies end
+ * both sides; another client may still read, and notices output. */
+static void half_closed_for_long(struct gyre_timer *timer, void *context) {
+  struct gyre_http_exchange *exchange = GYRE_CONTAINER(timer, struct gyre_http_exchange, limit.timer);
+  struct gyre_loop *loop = context;
+  if (exchange->response.writing || exchange->departure.body_bytes != exchange->response.body_bytes) {
+    exchange->departure.body_bytes = exchange->response.body_bytes;
+    (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns + exchange->connection->acceptor->limits.write_ns);
+  } else {
+    interrupt(exchange, &exchange->departure.interrupt, "Gyre::Stop", "the client has ended its side");
+  }
+}
+
+static void expect_departure(struct gyre_http_exchange *exchange) {
+  struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
+  struct gyre_loop *loop = &acceptor->scheduler->loop;
+  if (acceptor->limits.write_ns < 0 || gyre_timer_armed(&exchange->limit.timer)) return;
+  exchange->departure.body_bytes = exchange->response.body_bytes;
+  exchange->limit.timer.fire = half_closed_for_long;
+  (void)gyre_timers_arm(&loop->timers, &exchange->limit.timer, gyre_loop_coarse_now(loop) + acceptor->limits.write_ns);
+}
+
+void gyre_http_exchange_open_ended(struct gyre_http_exchange *exchange) {
+  gyre_http_exchange_leave_place(exchange);
+  exchange->open_ended = true;
+  if (exchange->connection->hung_up) gyre_http_exchange_peer_ended(exchange);
+}
+
 void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange) {
   struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
-  bool asked = !NIL_P(exchange->departure.promise);
+  bool asked = !NIL_P(exchange->departure.promise), cancels = acceptor->cancel_when_gone || exchange->open_ended;
   bool closed = exchange->connection->state == GYRE_HTTP_CLOSED;
-  if ((!asked && !acceptor->cancel_when_gone) || (!closed && !exchange->operations->is_reset(exchange))) return;
+  if (!closed && !exchange->operations->is_reset(exchange)) {
+    if (exchange->open_ended && exchange->operations->alone && !exchange->measured) expect_departure(exchange);
+    return;
+  }
+  if (!asked && !cancels) return;
   exchange->departure.seen = true;
   if (asked && !exchange->departure.told && gyre_list_empty(&exchange->departure.node)) {
     gyre_list_append(&acceptor->leaving, &exchange->departure.node);
     gyre_post(acceptor->scheduler, &acceptor->thread_calls.post);
   }
-  if (!closed && acceptor->cancel_when_gone && !exchange->measured)
+  if (!closed && cancels && !exchange->measured)
     interrupt(exchange, &exchange->departure.interrupt, "Gyre::Stop", "the client has left");
 }
 

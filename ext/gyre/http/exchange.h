@@ -89,19 +89,21 @@ struct gyre_http_exchange {
   bool http_1_0 : 1;                 /* the client knows no chunks and no interim responses */
   bool expects_continue : 1;
   bool head_only : 1;
-  bool taken : 1;    /* next_request has passed the request to the app */
-  bool measured : 1; /* counted in the statistics */
-  bool placed : 1;   /* holds a place */
-  bool hijacked : 1; /* HTTP/2: the app has the stream */
-  int64_t began_ns;  /* when its head was complete */
+  bool taken : 1;      /* next_request has passed the request to the app */
+  bool measured : 1;   /* counted in the statistics */
+  bool placed : 1;     /* holds a place */
+  bool hijacked : 1;   /* the app has the stream, or the other end of a socket pair */
+  bool open_ended : 1; /* the response has no end of its own */
+  int64_t began_ns;    /* when its head was complete */
   struct {
     struct gyre_timer timer;
     struct gyre_interrupt *interrupt; /* on its way to the fiber */
-  } limit;                            /* the request's time limit */
+  } limit;                            /* the request's time limit; later that of an open-ended response */
   struct {
     struct gyre_list node; /* in acceptor->leaving until `told` */
     VALUE promise;         /* Gyre::Promise that the app has asked for, or nil */
     struct gyre_interrupt *interrupt;
+    uint64_t body_bytes; /* sent at the last check of an open-ended response */
     bool seen, told;
   } departure; /* of the client */
   struct {
@@ -139,6 +141,8 @@ int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint6
 void gyre_http_exchange_end_wait(struct gyre_http_exchange *exchange, int64_t from_ns);
 void gyre_http_exchange_limit(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange);
+/* Lets the response stay open while its client does. */
+void gyre_http_exchange_open_ended(struct gyre_http_exchange *exchange);
 /* Records the client's departure if the connection or stream is closed or reset. Switches no
  * fibers: the promise is settled later. */
 void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange);

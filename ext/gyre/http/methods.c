@@ -324,6 +324,13 @@ static VALUE exchange_leave_place(VALUE self) {
   return Qnil;
 }
 
+static VALUE exchange_open_ended(VALUE self) {
+  if (is_outside(self)) return hand_over(self, "open_ended", 0, NULL);
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (exchange) gyre_http_exchange_open_ended(exchange);
+  return Qnil;
+}
+
 /* Counts an open file until the request's end. Returns false if too many files are open. */
 static VALUE exchange_hold_file(VALUE self) {
   if (is_outside(self)) return hand_over(self, "hold_file", 0, NULL);
@@ -397,6 +404,7 @@ VALUE gyre_http_define_exchange(const char *version, const struct gyre_http_exch
   rb_define_method(class, "close", exchange_close, 0);
   rb_define_method(class, "reset", exchange_reset, 0);
   rb_define_method(class, "leave_place", exchange_leave_place, 0);
+  rb_define_method(class, "open_ended", exchange_open_ended, 0);
   rb_define_method(class, "hold_file", exchange_hold_file, 0);
   rb_define_method(class, "client_gone", exchange_client_gone, 0);
   rb_define_method(class, "head_sent?", exchange_head_sent_p, 0);

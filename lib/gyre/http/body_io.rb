@@ -4,6 +4,7 @@
 # rack.input and writes to the Response, with the socket's backpressure. Buffers nothing.
 
 require "forwardable"
+require "gyre/http/errors"
 
 module Gyre
   module HTTP
@@ -17,6 +18,7 @@ module Gyre
         @input = input
         @output = output
         @reading = @writing = true
+        @closed = Thread::Queue.new
       end
 
       # IO's `read(length = nil, buffer = nil)`, `readpartial(length, buffer = nil)`, `gets`.
@@ -41,6 +43,9 @@ module Gyre
         raise IOError, "not opened for writing" unless @writing
 
         strings.sum { |string| @output.write(string.to_s) }
+      rescue SystemCallError, WriteTimeout
+        @closed.close
+        raise
       end
 
       # @param string [#to_s]
@@ -72,6 +77,8 @@ module Gyre
         @writing = false
         @output.finish
         nil
+      ensure
+        @closed.close
       end
 
       # Ends both directions. May be called again.
@@ -79,6 +86,17 @@ module Gyre
       def close
         close_read
         close_write
+      end
+
+      # Waits until the writing side is closed, by whichever thread or fiber keeps the stream.
+      # @return [nil]
+      def await_close = @closed.pop
+
+      # Ends a stream whose response is over, so that later writes raise.
+      # @return [nil]
+      def leave
+        @reading = @writing = false
+        nil
       end
 
       # @return [Boolean]

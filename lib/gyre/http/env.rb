@@ -21,7 +21,7 @@ module Gyre
             "REQUEST_URI" => nil, "SERVER_NAME" => nil, "SERVER_PORT" => nil, "SERVER_PROTOCOL" => "HTTP/1.1".b.freeze,
             "REMOTE_ADDR" => nil,
             "rack.url_scheme" => "http".b.freeze, "rack.errors" => $stderr, "rack.input" => Input::EMPTY,
-            "rack.hijack?" => true, "rack.hijack" => nil, "rack.response_finished" => nil,
+            "rack.hijack?" => true, "rack.hijack" => nil, "rack.response_finished" => nil, "rack.after_reply" => nil,
             "gyre.client_gone" => nil,
             "gyre.response_trailers" => nil
           }

@@ -55,6 +55,9 @@
 # --- the end ---
 #   close, reset        end at once; close lets written bytes arrive, reset shows a truncation
 #   leave_place         the rest of the response needs no place and has no time limit
+#   open_ended          the same for a response without an end of its own. If the client has ended
+#                       its side, Gyre::Stop ends the fiber after limits.write_timeout_s without
+#                       output, as such a client is usually gone
 #   hold_file           counts a file until the request's end; false beyond limits.files_limit
 #
 # --- queries --- head_sent? closed? (or hijacked) hijacked? expects_continue? head_only?
@@ -75,7 +78,11 @@ module Gyre
 
       # Implements rack.hijack, and rack.early_hints if headers are given. Two separate objects for
       # each request would cost more than the rest of the env.
-      def call(headers = NOTHING) = NOTHING.equal?(headers) ? hijack : write_interim(103, headers)
+      def call(headers = NOTHING) = NOTHING.equal?(headers) ? hijack : write_interim(103, headers.transform_values { |value| lines(value) })
+
+      # Rack 2's apps, and Rails 7.0, join several values by line ends.
+      def lines(value) = value.is_a?(String) ? value.split("\n") : value
+      private :lines
 
       # For env["gyre.client_gone"]. True if the client has reset the connection or stream, or if
       # the connection has ended. False after the request's end, and for a half-closed client, which

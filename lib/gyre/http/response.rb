@@ -85,7 +85,9 @@ module Gyre
           if name.start_with?("rack.")
             @special[name] = value
           elsif !value.nil?
-            collected[name] = value.is_a?(Array) ? value.map(&:to_s) : value.to_s
+            value = value.is_a?(Array) ? value.map(&:to_s) : value.to_s
+            # Names may differ in case, and pairs may repeat a name.
+            collected[name] = collected.key?(name) && name != "content-length" ? [*collected[name], *value] : value
           end
         end
       end
@@ -93,7 +95,7 @@ module Gyre
       # Rack SPEC: to_ary returns the parts that each would yield, and closes the body. If a body
       # has each, call is not used. The file of to_path has the same bytes as each.
       def send_body
-        coding = H1::OwnChunks.coding(@headers, @status, @env["SERVER_PROTOCOL"])
+        coding = H1::OwnChunks.coding(@headers, @status)
         @headers.delete("transfer-encoding") # only write_chunks sends the app's transfer-encoding
         if coding then write_chunks(H1::OwnChunks.new(coding, @body), coding)
         elsif @body.is_a?(Files::Body) then write_body(@body)
@@ -133,11 +135,11 @@ module Gyre
 
       def each_part = @body.each { |part| write(part) }
 
-      def event_stream? = @headers["content-type"].to_s.start_with?("text/event-stream")
+      def event_stream? = Array(@headers["content-type"]).last.to_s.start_with?("text/event-stream")
 
       # Runs an event stream. Finishes its body if the server stops, except during a write.
       def endless(&block)
-        @exchange.leave_place
+        @exchange.open_ended
         @open_responses.endless(&block)
       rescue Gyre::Stop
         finish unless @writing || @left
@@ -196,12 +198,23 @@ module Gyre
       # Closes the connection afterwards, because the app's chunks may be invalid.
       def write_chunks(chunks, coding)
         return finish_headless if @exchange.head_only?
+        return write_content(chunks) unless @env["SERVER_PROTOCOL"] == "HTTP/1.1"
 
         headers = @headers.merge("transfer-encoding" => coding, "connection" => "close")
         chunks.each do |part|
           @framing ||= @exchange.write_head(@status, headers, :raw)
           write(part)
         end
+        finish
+      end
+
+      # Sends the content to a client that knows no chunks.
+      def write_content(chunks)
+        chunks.each_content do |part|
+          @framing ||= start(:chunked)
+          write(part)
+        end
+        start(:chunked) unless @framing
         finish
       end
 
@@ -212,9 +225,17 @@ module Gyre
         return finish unless @framing
 
         stream = BodyIO.new(input, self)
-        call = -> { @body.call(stream) }
+        call = lambda do
+          @body.call(stream)
+          next if stream.closed? || !(event_stream? || @exchange.body_bytes_sent.zero?)
+
+          @exchange.open_ended # the app keeps the stream
+          stream.await_close
+        end
         event_stream? ? endless(&call) : @open_responses.streaming(self, &call)
         stream.close
+      ensure
+        stream&.leave
       end
 
       # Prefers the Input in the env, which may hold bytes that `gets` has read ahead.

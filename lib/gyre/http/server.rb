@@ -45,6 +45,7 @@ require "gyre/http/thread_calls"
 require "gyre/http/h2"
 require "gyre/http/limits"
 require "gyre/http/rack2"
+require "gyre/http/rewindable_input"
 require "gyre/http/service"
 require "gyre/net/tls"
 
@@ -82,7 +83,7 @@ module Gyre
         Loop.require_native("the HTTP server")
         @open_responses = OpenResponses.new
         access_log = access_log.method(:log) if access_log.respond_to?(:log)
-        @service = Service.new(Rack2.around(app), log: log, access_log: access_log, open_responses: @open_responses)
+        @service = Service.new(RewindableInput.around(Rack2.around(app)), log: log, access_log: access_log, open_responses: @open_responses)
         @listeners = listeners
         @limits = limits
         @contexts = contexts(tls)

@@ -85,6 +85,8 @@ module Gyre
         close(env, body) if body.respond_to?(:close)
         callables = env["rack.response_finished"]
         finished(callables, exchange, env, status, headers, error) unless callables.nil? || callables.empty?
+        callables = env["rack.after_reply"]
+        replied(callables, env) unless callables.nil? || callables.empty?
         @access_log&.call(env, sent || logged(exchange, status), exchange.body_bytes_sent, Clock.now - started)
       end
 
@@ -112,6 +114,17 @@ module Gyre
           raise
         rescue Exception => raised # rubocop:disable Lint/RescueException
           report(env, raised, "rack.response_finished")
+        end
+      end
+
+      # Calls all of `callables`, as Puma, Unicorn and Pitchfork do.
+      def replied(callables, env)
+        callables.each do |callable|
+          callable.call
+        rescue *PASSED_ON
+          raise
+        rescue Exception => error # rubocop:disable Lint/RescueException
+          report(env, error, "rack.after_reply")
         end
       end
 

@@ -16,7 +16,6 @@ class HTTP1OwnChunksTest < Minitest::Test
     assert_equal "gzip,chunked", coding({ "transfer-encoding" => ["gzip", " chunked"] })
     [{ "transfer-encoding" => "gzip" }, { "transfer-encoding" => "chunked, gzip" }, { "transfer-encoding" => "chunked", "content-length" => "1" }]
       .each { |headers| assert_raises(ArgumentError) { coding(headers) } }
-    assert_raises(ArgumentError) { coding({ "transfer-encoding" => "chunked" }, protocol: "HTTP/1.0") }
   end
 
   def test_chunks_come_out_as_they_are
@@ -31,10 +30,21 @@ class HTTP1OwnChunksTest < Minitest::Test
     end
   end
 
+  def test_the_content_of_chunks_that_are_cut_anywhere
+    whole = "5;a=b\r\nhello\r\n6\r\n world\r\n0\r\nSum: 1\r\n\r\n"
+    (1...whole.bytesize).each do |at|
+      assert_equal "hello world", content([whole.byteslice(0, at), whole.byteslice(at..-1)]).join, at
+    end
+    assert_raises(ArgumentError) { content(["5\r\nhello\r\n"]) }
+    assert_raises(ArgumentError) { OwnChunks.new("gzip,chunked", [whole]).each_content { |part| part } }
+  end
+
   private
 
-  def coding(headers, status: 200, protocol: "HTTP/1.1")
-    OwnChunks.coding(headers, status, protocol)
+  def content(parts) = [].tap { |content| OwnChunks.new("chunked", parts).each_content { |part| content << part } }
+
+  def coding(headers, status: 200)
+    OwnChunks.coding(headers, status)
   end
 
   def parts(body)

@@ -259,6 +259,9 @@ static void send_body(VALUE self, VALUE string) {
 
 static void finish_body(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (exchange->response.framing ==
+      GYRE_HTTP_UNTIL_CLOSE) /* code that runs after the response must not delay its end */
+    (void)gyre_transport_end(&exchange->connection->transport);
   if (exchange->response.framing != GYRE_HTTP_CHUNKED_BODY) return;
   struct gyre_http_buffer *output = gyre_http_response_head_trailers(exchange, "0\r\n");
   gyre_http_buffer_text(output, "\r\n");

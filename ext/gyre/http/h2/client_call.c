@@ -158,6 +158,7 @@ struct request {
   VALUE authority;
   bool streams; /* the body follows in pieces; only then is the app's content-length used */
   bool failed;  /* no memory */
+  size_t bytes; /* of its fields */
 };
 
 static void push(struct request *request, VALUE name, VALUE value) {
@@ -165,6 +166,7 @@ static void push(struct request *request, VALUE name, VALUE value) {
   size_t length = (size_t)RSTRING_LEN(value);
   while (length && (*bytes == ' ' || *bytes == '\t')) bytes++, length--; /* RFC 9113, section 8.2.1 */
   while (length && (bytes[length - 1] == ' ' || bytes[length - 1] == '\t')) length--;
+  request->bytes += (size_t)RSTRING_LEN(name) + length + 4;
   request->failed |=
       !gyre_http2_lines_push(&request->lines, RSTRING_PTR(name), (size_t)RSTRING_LEN(name), bytes, length);
 }
@@ -199,7 +201,8 @@ static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct 
     request->failed |= !gyre_http2_lines_push(&request->lines, "content-length", 14, length, (size_t)digits);
   }
   bool ends = NIL_P(body) || (RB_TYPE_P(body, T_STRING) && RSTRING_LEN(body) == 0);
-  if (!request->failed) stream = gyre_http2_session_request(&client->session, &request->lines, ends);
+  if (!request->failed && request->bytes <= GYRE_HTTP2_SENT_HEAD_BYTES)
+    stream = gyre_http2_session_request(&client->session, &request->lines, ends);
   gyre_http2_lines_free(&request->lines);
   if (stream && !ends && RB_TYPE_P(body, T_STRING))
     gyre_http2_stream_lend(stream, RSTRING_PTR(body), (size_t)RSTRING_LEN(body));
@@ -233,6 +236,7 @@ static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE heade
   call->body = body;
   call->stream = begin(client, &request, method, target, headers, body);
   if (request.failed) rb_memerror();
+  if (request.bytes > GYRE_HTTP2_SENT_HEAD_BYTES) rb_raise(rb_eArgError, "the request's headers have more than 1 MB");
   if (!call->stream) return Qnil;
   call->stream->owner = call;
   client->calls++;

@@ -408,6 +408,7 @@ static int failure(int error) { return error >= 0 ? 0 : error == NGHTTP2_ERR_NOM
 int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *text, size_t length,
                               bool ends) {
   if (stream->closed) return -EPIPE;
+  if (length > GYRE_HTTP2_SENT_HEAD_BYTES) return -EMSGSIZE;
   nghttp2_session *nghttp2 = stream->session->nghttp2;
   nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = on_output};
   struct gyre_http2_lines lines;
@@ -460,6 +461,7 @@ int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes,
 int gyre_http2_stream_finish(struct gyre_http2_stream *stream, const char *text, size_t length) {
   if (stream->out.over) return 0;
   if (stream->closed) return -EPIPE;
+  if (length > GYRE_HTTP2_SENT_HEAD_BYTES) return -EMSGSIZE;
   if (length && gyre_bytes_append(&stream->out.trailers, text, length) < 0) return -ENOMEM;
   stream->out.over = true;
   resume(stream);
@@ -533,6 +535,8 @@ static nghttp2_option *make_options(const struct gyre_http2_limits *limits) {
   nghttp2_option *options;
   if (nghttp2_option_new(&options)) return NULL;
   nghttp2_option_set_no_auto_window_update(options, 1);
+  /* Otherwise libnghttp2 drops a head of more than 64 KB and leaves its stream open. */
+  nghttp2_option_set_max_send_header_block_length(options, 2 * GYRE_HTTP2_SENT_HEAD_BYTES);
   nghttp2_option_set_no_closed_streams(options, 1); /* reduces a used session from 53 KB to 31 KB */
   nghttp2_option_set_builtin_recv_extension_type(options, NGHTTP2_PRIORITY_UPDATE);
 #ifdef GYRE_HAVE_NGHTTP2_RESET_RATE

@@ -213,8 +213,12 @@ static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *st
   return gyre_bytes_held(stream->out.bytes);
 }
 
+/* Most bytes of a head or of trailers that are sent. */
+#define GYRE_HTTP2_SENT_HEAD_BYTES ((size_t)1 << 20)
+
 /* `lines`: "name: value\r\n" with names in lower case. Skips fields that HTTP/2 forbids
- * (gyre_http2_is_of_connection). `ends`: no body follows. Returns 0 or -errno (-EPIPE: closed). */
+ * (gyre_http2_is_of_connection). `ends`: no body follows. Returns 0 or -errno (-EPIPE: closed,
+ * -EMSGSIZE: too long). */
 int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *lines, size_t length,
                               bool ends);
 int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length);
