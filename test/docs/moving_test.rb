@@ -23,10 +23,15 @@ class MovingGuidesTest < Minitest::Test
     end
   end
 
-  def test_the_configuration_in_the_guide_to_production_can_be_read
-    guide("deploy").scan(/^```ruby\n(.*?)^```/m).flatten.each do |text|
-      Dir.mktmpdir { |folder| Dir.mkdir("#{folder}/public") && refute_empty(Gyre::Web::Config.new("gyre.rb").evaluate(text)) }
-    end
+  # Every block that is no configuration is at least Ruby, without a warning.
+  def test_the_configurations_in_the_guides_can_be_read
+    blocks = Dir["#{FOLDER}/*.md"].flat_map { |path| File.read(path, encoding: "UTF-8").scan(/^```ruby\n(.*?)^```/m).flatten }
+    warnings = capture_io { blocks.each { |text| RubyVM::InstructionSequence.compile(text) } }.last.lines
+    assert_empty warnings.grep_v(/unused|possibly useless/)
+    words = Gyre::Web::SETTINGS.map(&:name).join("|")
+    configurations = blocks.grep(/\A(?:\s*#.*\n)*(?:#{words})\b/)
+    assert_operator configurations.size, :>=, 6
+    configurations.each { |text| refute_empty Gyre::Web::Config.new("gyre.rb").evaluate(text), text }
     lists = guide("deploy").scan(/"gyre", "serve", (.*?)\]/).flatten
     lists.each { |list| list.scan(/--?[\w-]+/) { |flag| assert_match(/#{flag.sub("--", "--(\\[no-\\])?")}\b/, flags) } }
   end

@@ -8,7 +8,7 @@ require "gyre/cli/serve"
 
 class CLIProcessorsTest < Minitest::Test
   def test_without_control_groups_it_is_what_the_process_is_bound_to
-    assert_equal Etc.nprocessors, Gyre::CLI::Processors.available(groups: "/nonexistent", mine: "/nonexistent")
+    assert_equal Etc.nprocessors, Gyre::CLI::Processors.available(groups: "#{__dir__}/nonexistent", mine: "/nonexistent")
   end
 
   def test_the_lowest_quota_on_the_way_to_the_root_counts
