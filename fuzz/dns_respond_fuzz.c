@@ -28,6 +28,10 @@ static void ask(const uint8_t *bytes, size_t length, bool stream) {
   if (gyre_dns_respond(&responder, &request, &manner, response, &written) != GYRE_DNS_REPLY) return;
   check(written <= manner.limit && (stream || written <= GYRE_DNS_UDP_BYTES));
   check(gyre_dns_query_read(&query, response, written) == GYRE_DNS_WELL_FORMED);
+  bool negative;
+  (void)gyre_dns_lifetime(response, written, &negative);
+  gyre_dns_age(response, written, 1);
+  check(gyre_dns_query_read(&query, response, written) == GYRE_DNS_WELL_FORMED);
   check(query.id == gyre_dns_16(bytes) && query.flags & GYRE_DNS_QR && query.counts[0] <= 1);
 }
 
@@ -55,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
   size_t count = 0, at = GYRE_DNS_HEADER_BYTES;
   if (size == 0) return 0;
   struct gyre_dns_zone *zone = gyre_dns_zone_new(root);
-  const struct gyre_dns_zone *zones[] = {zone};
+  const struct gyre_dns_zone *zones[2] = {NULL};
   check(zone && gyre_dns_zone_add(zone, root, GYRE_DNS_SOA, 60, soa, sizeof(soa)) == 0);
   if (gyre_dns_query_read(&query, input, size) == GYRE_DNS_WELL_FORMED) {
     for (unsigned i = 0; i < query.counts[0]; i++) {
@@ -73,7 +77,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
   }
   check(gyre_dns_zone_finish(zone) == 0);
   responder.zones = zones;
-  responder.zone_count = 1;
+  responder.zone_places = 2;
+  responder.zone_count = 0;
+  gyre_dns_responder_add(&responder, zone);
   ask(input, size, input[0] & 1);
   for (size_t i = 0; i < count; i++) ask_about(records[i].name, records[i].type);
   if (query.question.name_length && count) ask_about(query.question.name, query.question.type);

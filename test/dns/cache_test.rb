@@ -33,6 +33,28 @@ class DNSCacheTest < Minitest::Test
     end
   end
 
+  def test_answers_are_bounded_in_bytes
+    cache = Gyre::DNS::Cache.new(bytes_limit: 3000)
+    %i[a b c].each { |key| cache.store(key, key, 60, 900) }
+    assert_equal [nil, :b, :c], (%i[a b c].map { |key| cache[key] })
+    cache.store(:b, :b, 60, 100)
+    cache.store(:large, :large, 60, 3000)
+    assert_equal({ cache_hits: 2, cache_misses: 1, cache_stale: 0, cache_entries: 2, cache_bytes: 2000 }, cache.stats)
+  end
+
+  def test_an_answer_that_has_ended_is_kept_for_failures_if_that_is_wanted
+    Gyre::Testing.run do
+      cache = Gyre::DNS::Cache.new(stale_s: 20)
+      cache.store(:question, :answer, 10)
+      sleep 15
+      assert_nil cache[:question]
+      assert_equal [:answer, 15], cache.find(:question, stale: true)
+      sleep 20
+      assert_nil cache.find(:question, stale: true)
+      assert_equal 0, cache.bytes
+    end
+  end
+
   def test_an_answer_without_a_ttl_is_not_kept
     cache = Gyre::DNS::Cache.new(ttl_s: 5..60)
     cache.store(:question, :answer, nil)

@@ -37,6 +37,58 @@ class DNSForwarderTest < Minitest::Test
     assert_operator upstream.ports.uniq.size, :>, 1
   end
 
+  def test_an_answer_is_asked_once_within_its_ttl_over_udp_and_tcp
+    upstream = scripted { |bytes| reply_to(bytes, ANSWER) }
+    passing_on(upstream, cache_bytes: 1 << 20) do |server|
+      messages = Array.new(3) { |index| ask(server, index.zero? ? "EXAMPLE.org" : "Example.ORG", flags: RD) }
+      messages << TCPSocket.open("127.0.0.1", server.port) do |socket|
+        socket.write(framed(Gyre::DNS::Message.query("example.org", 1, id: 7, edns: nil).encode))
+        read_framed(socket)
+      end
+      messages.each { |message| assert_equal [7, ["192.0.2.1"]], [message.id, message.answers.map { |each| each.resource.address.to_s }] }
+      assert_equal "Example.ORG", messages[1].questions.first.name
+      assert_equal [3, 1, 1], server.stats.values_at(:cache_hits, :cache_misses, :cache_entries)
+    end
+    assert_equal 1, upstream.queries.size
+  end
+
+  def test_an_absence_is_kept_and_signatures_have_answers_of_their_own
+    upstream = scripted { |bytes| reply_to(bytes, rcode: 3, authority: ["org 60 SOA ns.org admin.org 1 2 3 4 300"]) }
+    passing_on(upstream, cache_bytes: 1 << 20) do |server|
+      2.times { assert_equal 3, ask(server, "none.org", flags: RD).rcode }
+      2.times { assert_equal 3, ask(server, "none.org", flags: RD, edns: edns(flags: 0x8000)).rcode }
+    end
+    assert_equal 2, upstream.queries.size
+  end
+
+  def test_stale_answers_are_used_only_if_that_is_wanted_and_the_servers_fail
+    answers = true
+    upstream = scripted { |bytes| answers ? reply_to(bytes, "example.org 1 A 192.0.2.1") : reply_to(bytes, rcode: 2) }
+    { 0 => 2, 600 => 0 }.each do |stale_s, rcode|
+      answers = true
+      passing_on(upstream, cache_bytes: 1 << 20, **({ stale_s: stale_s } if stale_s.positive?)) do |server|
+        assert_equal 0, ask(server, "example.org", flags: RD).rcode
+        answers = false
+        eventually do
+          ask(server, "example.org", flags: RD).rcode == rcode && (stale_s.zero? || server.stats[:cache_stale].positive?)
+        end
+      end
+    end
+  end
+
+  def test_zones_and_failures_have_the_flag_of_recursion_for_clients_that_have_it
+    upstream = scripted { |bytes| reply_to(bytes, rcode: 2) }
+    address = upstream.address
+    [["127.0.0.0/8", true], ["192.0.2.0/25", false]].each do |network, available|
+      serve(rules: zones("example.org" => ZONE) { upstream(address) && recursion(network) }) do |server|
+        %w[web.example.org none.example.org other.test].each do |name|
+          assert_equal available, ask(server, name, flags: RD).recursion_available?, name
+        end
+      end
+    end
+    serve(rules: zones) { |server| refute_predicate ask(server, "web.example.org", flags: RD), :recursion_available? }
+  end
+
   def test_flags_and_edns_reach_the_upstream_and_its_code_the_client
     upstream = scripted do |bytes|
       Gyre::DNS::Message.new(bytes.unpack1("n"), Gyre::DNS::Message::QR | Gyre::DNS::Message::AA | Gyre::DNS::Message::AD, rcode: 3,
@@ -174,7 +226,7 @@ class DNSForwarderTest < Minitest::Test
 
   def passing_on(*upstreams, **settings, &block)
     addresses = upstreams.map(&:address)
-    serve(rules: proc { upstream(*addresses) }, **settings, &block)
+    serve(rules: proc { upstream(*addresses) }, cache_bytes: 0, **settings, &block)
   end
 
   def addresses(server) = ask(server, "example.org", flags: RD).answers.map { |record| record.resource.address.to_s }

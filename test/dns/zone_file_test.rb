@@ -2,6 +2,7 @@
 
 # Zone files: what is read, and what is refused with its line.
 require "test_helper"
+require "gyre/dns/dig_text"
 require "gyre/dns"
 require "tmpdir"
 
@@ -96,7 +97,7 @@ class DNSZoneFileTest < Minitest::Test
   end
 
   def test_a_zone_needs_a_ttl_a_name_and_a_soa_record
-    assert_match(/\Az:1: the record has no TTL/, refused("@ SOA ns root 1 2 3 4 5\n"))
+    assert_match(/\Az:1: the record has no TTL/, refused("a A 192.0.2.1\n"))
     assert_match(/\Az:1: the first record has no name/, refused("  60 A 192.0.2.1\n"))
     assert_match(/no SOA/, refused("a 60 A 192.0.2.1\n"))
     assert_match(/no SOA/, refused(""))
@@ -104,6 +105,34 @@ class DNSZoneFileTest < Minitest::Test
 
   def test_a_file_is_loaded_by_its_path
     assert_raises(Errno::ENOENT) { Gyre::DNS::Zone.load("example", "#{__dir__}/nonexistent") }
+  end
+
+  # Data as BIND's named-checkzone -D writes it.
+  FORMS = {
+    'HTTPS 1 . alpn="h2,h3" port=443 ipv4hint=192.0.2.1,192.0.2.2 ipv6hint=2001:db8::1 key667="hello\210qoo" no-default-alpn mandatory=port,alpn' =>
+      '1 . mandatory=alpn,port alpn="h2,h3" no-default-alpn port=443 ipv4hint=192.0.2.1,192.0.2.2 ipv6hint=2001:db8::1 key667="hello\210qoo"',
+    "CLASS1 SVCB 0 foo.example.com." => "0 foo.example.com.",
+    'HTTPS 1 . alpn="foo\\\\,bar,h2" ech=AEn+DQ==' => '1 . alpn="foo\\\\,bar,h2" ech=AEn+DQ==',
+    'URI 10 1 "ftp://ftp1.example.com/public"' => '10 1 "ftp://ftp1.example.com/public"',
+    "LOC 42 21 54 N 71 06 18 W -24m 30m" => "42 21 54.000 N 71 6 18.000 W -24.00m 30.00m 10000.00m 10.00m",
+    'TXT "\#" x' => '"#" "x"'
+  }.freeze
+
+  def test_newer_types_have_their_own_form_and_a_file_without_ttl_takes_that_of_the_soa
+    FORMS.each do |text, expected|
+      zone = Gyre::DNS::Zone.parse("example", "@ SOA ns root 1 2 3 4 77\na #{text}\n")
+      responder = Gyre::DNS::Responder.new(0)
+      responder.use([zone], nil)
+      type = Gyre::DNS.type_number(text.delete_prefix("CLASS1 ").split.first)
+      record = Gyre::DNS::Message.parse(responder.respond(Gyre::DNS::Message.query("a.example", type).encode, "")).answers.first
+      assert_equal [77, expected], [record.ttl, Gyre::DNS::DigText.data(record)]
+    end
+  end
+
+  def test_mistakes_in_newer_types_are_reported
+    ["HTTPS 1 . alpn=#{"x" * 256}", "HTTPS 1 . port=70000", "HTTPS 1 . color=red", "HTTPS 1 . port=1 port=2", "LOC 42 N 71", "URI 1 2",
+     "CLASS3 A 192.0.2.1"]
+      .each { |text| assert_raises(Gyre::DNS::ZoneError, text) { Gyre::DNS::Zone.parse("example", "@ 1 SOA ns root 1 2 3 4 77\na #{text}\n") } }
   end
 
   private

@@ -69,6 +69,7 @@ class DNSZoneTest < Minitest::Test
     *.d A 192.0.2.3
     *.d NSEC *.out.example. A RRSIG NSEC
     *.out CNAME x.other.
+    *.one CNAME x.d
     *.out RRSIG CNAME 13 3 300 20300101000000 20200101000000 1 example. AAAA
     *.out NSEC sub.example. CNAME RRSIG NSEC
     sub NS ns.sub
@@ -83,6 +84,7 @@ class DNSZoneTest < Minitest::Test
     %w[x.d.example MX] => [[], ["*.d.example 300 NSEC", "example 60 SOA", "example 60 RRSIG"]],
     %w[d.example A] => [[], ["example 60 SOA", "example 60 RRSIG", "b.example 300 NSEC"]],
     %w[x.out.example A] => [["x.out.example 300 CNAME", "x.out.example 300 RRSIG"], ["*.out.example 300 NSEC"]],
+    %w[x.one.example A] => [["x.one.example 300 CNAME", "x.d.example 300 A"], ["*.d.example 300 NSEC"]], # covers both
     %w[*.out.example RRSIG] => [["*.out.example 300 RRSIG"], []],
     %w[x.sub.example A] => [[], ["sub.example 300 NS", "sub.example 300 NSEC"]]
   }.freeze
@@ -96,6 +98,30 @@ class DNSZoneTest < Minitest::Test
         assert_empty((plain.answers + plain.authority).map(&:type) & [46, 47] - [Gyre::DNS.type_number(type)])
       end
     end
+  end
+
+  def test_each_wildcard_on_the_way_has_its_proof_across_zones_too
+    other = "$TTL 60\n@ SOA ns root 1 2 3 4 5\n@ NSEC * NS SOA RRSIG NSEC\n* A 192.0.2.3\n* NSEC @ A RRSIG NSEC\n"
+    serve(rules: zones("example" => SIGNED, "other" => other)) do |server|
+      authority = ask(server, "x.out.example", edns: edns(flags: Gyre::DNS::EDNS::DO)).authority
+      assert_equal ["*.out.example 300 NSEC", "*.other 60 NSEC"], texts(authority)
+    end
+  end
+
+  def test_the_closest_of_many_zones_answers
+    zones = (1..50).flat_map { |index| ["z#{index}.example", "sub.z#{index}.example"] }
+    text = ->(origin) { "$TTL 60\n@ SOA ns root 1 2 3 4 5\n* TXT #{origin}\n" }
+    responder = Gyre::DNS::Responder.new(0)
+    responder.use([*zones, "."].map { |origin| Gyre::DNS::Zone.parse(origin, text.call(origin)) }, nil)
+    { "a.z7.example" => "z7.example", "A.b.SUB.z50.EXAMPLE" => "sub.z50.example", "a.sub.z51.example" => ".", "example" => "." }.each do |name, zone|
+      response = Gyre::DNS::Message.parse(responder.respond(Gyre::DNS::Message.query(name, "TXT").encode, ""))
+      assert_equal [zone], response.answers.first.resource.strings, name
+    end
+  end
+
+  def test_records_of_a_set_have_the_first_ones_ttl
+    zone = "@ 60 SOA ns root 1 2 3 4 5\na 60 A 192.0.2.1\na 90 A 192.0.2.2\na 30 TXT x\n"
+    serve(rules: zones("example" => zone)) { |server| assert_equal [60, 60], ask(server, "a.example").answers.map(&:ttl) }
   end
 
   def test_a_referral_whose_glue_does_not_fit_is_truncated

@@ -15,6 +15,7 @@ struct gyre_dns_responder_object {
   struct gyre_dns_responder responder;
   VALUE zones; /* keeps the responder's zones alive */
   VALUE rules; /* nil: none */
+  VALUE networks;
 };
 
 struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self);
@@ -54,4 +55,8 @@ VALUE gyre_dns_transaction_call(VALUE self);
 /* Writes the plain response, at most 512 bytes. Returns its length. */
 size_t gyre_dns_transaction_write(VALUE self, uint8_t *to);
 
+/* Makes an upstream's reply the response, in `to`, which has room for the transaction's limit.
+ * Copies the records unchanged, except OPT; if they are too long, sets TC and copies none. Returns
+ * the response's length; 0: the reply is unusable. */
+size_t gyre_dns_transaction_adopt(VALUE self, const char *reply, size_t length, uint8_t *to);
 size_t gyre_dns_transaction_read_name(VALUE self, uint8_t name[GYRE_DNS_NAME_BYTES]);

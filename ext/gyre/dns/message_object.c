@@ -38,6 +38,23 @@ static VALUE wire_text(VALUE self, VALUE bytes) {
   return gyre_dns_name_string(name);
 }
 
+/* Returns how long a cache may keep a response: seconds or nil, and whether it is an absence. */
+static VALUE wire_lifetime(VALUE self, VALUE bytes) {
+  bool negative = false;
+  StringValue(bytes);
+  int64_t seconds = gyre_dns_lifetime((const uint8_t *)RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), &negative);
+  return rb_assoc_new(seconds < 0 ? Qnil : LL2NUM(seconds), negative ? Qtrue : Qfalse);
+}
+
+/* Returns a copy of a response whose TTLs are less by these seconds. */
+static VALUE wire_age(VALUE self, VALUE bytes, VALUE seconds) {
+  uint32_t age_s = NUM2UINT(seconds);
+  StringValue(bytes);
+  VALUE copy = rb_str_new(RSTRING_PTR(bytes), RSTRING_LEN(bytes));
+  gyre_dns_age((uint8_t *)RSTRING_PTR(copy), (size_t)RSTRING_LEN(copy), age_s);
+  return copy;
+}
+
 /* Memory for a call, used only while no Ruby code, and so no other fiber, can run. */
 static _Thread_local uint8_t lent[GYRE_DNS_MESSAGE_BYTES + GYRE_DNS_EXPANDED_BYTES];
 
@@ -191,4 +208,6 @@ void gyre_init_dns_message(void) {
   rb_define_module_function(wire, "encode", wire_encode, 6);
   rb_define_module_function(wire, "name", wire_name, 1);
   rb_define_module_function(wire, "text", wire_text, 1);
+  rb_define_module_function(wire, "lifetime", wire_lifetime, 1);
+  rb_define_module_function(wire, "age", wire_age, 2);
 }

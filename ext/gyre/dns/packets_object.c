@@ -208,47 +208,23 @@ static VALUE start_rules(VALUE self) {
   return Qnil;
 }
 
-/* Makes an upstream's reply the response, in `to`, memory of the send queue. Copies the records
- * unchanged, except OPT; if they are too long, sets TC and copies none. Returns the response's
- * length; 0: the reply is unusable. */
-static size_t adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
-  const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
-  struct gyre_dns_edns edns = transaction->manner.edns;
-  struct gyre_dns_query found;
-  struct gyre_dns_writer writer;
-  uint8_t name[GYRE_DNS_NAME_BYTES];
-  if (gyre_dns_query_read(&found, (const uint8_t *)reply, length) != GYRE_DNS_WELL_FORMED || found.counts[0] != 1 ||
-      gyre_dns_transaction_read_name(self, name) != found.question.name_length ||
-      found.records_at != GYRE_DNS_HEADER_BYTES + found.question.name_length + 4) /* a compressed name */
-    return 0;
-  size_t end = found.end, own = edns.present ? 11 + edns.options_length : 0;
-  if (found.edns.present) { /* OPT must be the last record */
-    if (found.edns.options + found.edns.options_length != (const uint8_t *)reply + end) return 0;
-    end = found.opt_at;
-    found.counts[3]--;
-  }
-  found.flags = (found.flags | GYRE_DNS_QR | GYRE_DNS_RA) & (uint16_t)~GYRE_DNS_AA;
-  if (end + own > transaction->manner.limit) {
-    found.flags |= GYRE_DNS_TC;
-    found.counts[1] = found.counts[2] = found.counts[3] = 0;
-    end = found.records_at;
-  }
-  memcpy(to, reply, end);
-  memcpy(to + GYRE_DNS_HEADER_BYTES, name, found.question.name_length); /* as the client wrote it */
-  gyre_dns_writer_init(&writer, to, end + own);
-  writer.length = end;
-  edns.options = transaction->manner.cookie;
-  edns.rcode = found.edns.present ? found.edns.rcode : 0;
-  if (edns.present) found.counts[3] += gyre_dns_put_opt(&writer, &edns);
-  gyre_dns_put_header(&writer, gyre_dns_16((const uint8_t *)RSTRING_PTR(transaction->bytes)), found.flags,
-                      found.counts);
-  return writer.length;
-}
-
 /* A deferred transaction counts as a waiting rule until it is answered. */
 static void defer(struct gyre_dns_transaction *transaction) {
   transaction->deferred = true;
   get(transaction->receiver)->waiting++;
+}
+
+static VALUE keep_body(VALUE argument) {
+  const struct arrival *arrival = (const struct arrival *)argument;
+  return rb_funcall(arrival->transaction, rb_intern("keep"), 1, rb_str_new(arrival->response, (long)arrival->length));
+}
+
+/* Passes a reply to the cache. */
+static void keep_reply(VALUE transaction, const char *reply, size_t length) {
+  struct arrival arrival = {.transaction = transaction, .response = reply, .length = length};
+  int state = 0;
+  rb_protect(keep_body, (VALUE)&arrival, &state);
+  if (state) rb_set_errinfo(Qnil); /* no memory: the reply is not kept */
 }
 
 /* Sends the response. If no usable reply came, the rules get the question again. */
@@ -258,7 +234,10 @@ static void answer_deferred(VALUE transaction, const char *reply, size_t length)
   receiver->waiting--;
   char *to = begin_response(&arrival, receiver, transaction);
   if (!to) return;
-  if (reply) arrival.length = adopt(transaction, reply, length, (uint8_t *)to);
+  if (reply) {
+    arrival.length = gyre_dns_transaction_adopt(transaction, reply, length, (uint8_t *)to);
+    if (arrival.length) keep_reply(transaction, reply, length);
+  }
   if (arrival.length)
     send_response(&arrival, to);
   else

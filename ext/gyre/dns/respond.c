@@ -102,25 +102,57 @@ static size_t finish(struct making *making, uint16_t flags, unsigned rcode) {
   making->writer.room = making->manner->limit;
   making->manner->edns.rcode = (uint8_t)(rcode >> 4);
   if (making->manner->edns.present && gyre_dns_put_opt(&making->writer, &making->manner->edns)) making->counts[3]++;
-  flags |= GYRE_DNS_QR | (making->query->flags & (GYRE_DNS_OPCODE | GYRE_DNS_RD | GYRE_DNS_CD)) | (rcode & 15);
+  flags |= GYRE_DNS_QR | making->manner->flags |
+           (making->query->flags & (GYRE_DNS_OPCODE | GYRE_DNS_RD | GYRE_DNS_CD)) | (rcode & 15);
   gyre_dns_put_header(&making->writer, making->query->id, flags, making->counts);
   return making->writer.length;
 }
 
+/* Returns the place of the zone with this lower-case origin, or a free place. */
+static const struct gyre_dns_zone **place_of(const struct gyre_dns_responder *responder, const uint8_t *origin) {
+  size_t mask = responder->zone_places - 1, place = gyre_dns_name_hash(origin) & mask;
+  while (responder->zones[place] && !gyre_dns_name_equal(gyre_dns_zone_origin(responder->zones[place]), origin))
+    place = (place + 1) & mask;
+  return &responder->zones[place];
+}
+
+void gyre_dns_responder_add(struct gyre_dns_responder *responder, const struct gyre_dns_zone *zone) {
+  const struct gyre_dns_zone **place = place_of(responder, gyre_dns_zone_origin(zone));
+  unsigned labels = gyre_dns_label_count(gyre_dns_zone_origin(zone));
+  if (*place) return;
+  *place = zone;
+  responder->zone_count++;
+  if (labels > responder->zone_labels) responder->zone_labels = labels;
+}
+
+/* Finds the zone that is closest to the name; `above`: not the zone of this name itself. */
 static const struct gyre_dns_zone *zone_of(const struct gyre_dns_responder *responder, const uint8_t *name,
                                            bool above) {
-  const struct gyre_dns_zone *best = NULL;
-  size_t longest = 0;
-  for (size_t i = 0; i < responder->zone_count; i++) {
-    const struct gyre_dns_zone *zone = responder->zones[i];
-    const uint8_t *origin = gyre_dns_zone_origin(zone);
-    size_t length = gyre_dns_name_length(origin);
-    if (length <= longest || !gyre_dns_zone_covers(zone, name)) continue;
-    if (above && gyre_dns_name_equal(origin, name)) continue;
-    best = zone;
-    longest = length;
+  uint8_t lower[GYRE_DNS_NAME_BYTES];
+  size_t length = gyre_dns_name_length(name);
+  if (!responder->zone_count) return NULL;
+  for (size_t i = 0; i < length; i++) lower[i] = gyre_dns_lower(name[i]);
+  const uint8_t *origin = lower;
+  for (unsigned labels = gyre_dns_label_count(lower);; labels--, origin += *origin + 1) {
+    if (labels <= responder->zone_labels && !(above && origin == lower)) {
+      const struct gyre_dns_zone *zone = *place_of(responder, origin);
+      if (zone) return zone;
+    }
+    if (labels == 0) return NULL;
   }
-  return best;
+}
+
+static bool has_recursion(const struct gyre_dns_responder *responder, const struct sockaddr *from) {
+  uint8_t address[16];
+  size_t length = address_bytes(from, address);
+  for (size_t i = 0; i < responder->network_count; i++) {
+    const uint8_t *network = responder->networks + i * GYRE_DNS_NETWORK_BYTES;
+    size_t whole = network[1] / 8u, rest = network[1] % 8u;
+    if (network[0] == length && memcmp(network + 2, address, whole) == 0 &&
+        (rest == 0 || (network[2 + whole] ^ address[whole]) >> (8 - rest) == 0))
+      return true;
+  }
+  return false;
 }
 
 /* Writes the zone's records, and those of other zones to which a CNAME leads. */
@@ -157,6 +189,7 @@ enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, cons
   struct making making = {.responder = responder, .query = &query, .manner = manner};
   responder->counts.queries++;
   manner->edns = (struct gyre_dns_edns){.present = false};
+  manner->flags = responder->network_count && has_recursion(responder, request->from) ? GYRE_DNS_RA : 0;
   manner->limit = request->stream ? GYRE_DNS_MESSAGE_BYTES : 512;
   enum gyre_dns_verdict verdict = gyre_dns_query_read(&query, request->bytes, request->length);
   if (verdict == GYRE_DNS_NO_HEADER || (query.flags & GYRE_DNS_QR)) { /* no answers to answers */
@@ -187,7 +220,7 @@ enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, cons
   }
   const struct gyre_dns_zone *zone = NULL;
   if (rcode == NOERROR && query.counts[0] == 1) {
-    zone = responder->zone_count ? zone_of(responder, query.question.name, query.question.type == GYRE_DNS_DS) : NULL;
+    zone = zone_of(responder, query.question.name, query.question.type == GYRE_DNS_DS);
     if (!zone && query.question.type == GYRE_DNS_DS) zone = zone_of(responder, query.question.name, false);
     if (!zone && responder->has_rules && query.question.class == GYRE_DNS_IN) {
       responder->counts.asked++;

@@ -75,11 +75,55 @@ size_t gyre_dns_transaction_write(VALUE self, uint8_t *to) {
   if (edns.present) counts[3] = gyre_dns_put_opt(&writer, &edns);
   bool authoritative = transaction->rcode != FORMERR && transaction->rcode != SERVFAIL && transaction->rcode != REFUSED;
   uint16_t repeated = gyre_dns_16(bytes + 2) & (GYRE_DNS_OPCODE | GYRE_DNS_RD | GYRE_DNS_CD);
-  gyre_dns_put_header(
-      &writer, gyre_dns_16(bytes),
-      (uint16_t)(GYRE_DNS_QR | (authoritative ? GYRE_DNS_AA : 0) | repeated | (transaction->rcode & GYRE_DNS_RCODE)),
-      counts);
+  gyre_dns_put_header(&writer, gyre_dns_16(bytes),
+                      (uint16_t)(GYRE_DNS_QR | transaction->manner.flags | (authoritative ? GYRE_DNS_AA : 0) |
+                                 repeated | (transaction->rcode & GYRE_DNS_RCODE)),
+                      counts);
   return writer.length;
+}
+
+size_t gyre_dns_transaction_adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
+  const struct gyre_dns_transaction *transaction = gyre_dns_transaction_get(self);
+  struct gyre_dns_edns edns = transaction->manner.edns;
+  struct gyre_dns_query found;
+  struct gyre_dns_writer writer;
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+  if (gyre_dns_query_read(&found, (const uint8_t *)reply, length) != GYRE_DNS_WELL_FORMED || found.counts[0] != 1 ||
+      gyre_dns_transaction_read_name(self, name) != found.question.name_length ||
+      found.records_at != GYRE_DNS_HEADER_BYTES + found.question.name_length + 4) /* a compressed name */
+    return 0;
+  size_t end = found.end, own = edns.present ? 11 + edns.options_length : 0;
+  if (found.edns.present) { /* OPT must be the last record */
+    if (found.edns.options + found.edns.options_length != (const uint8_t *)reply + end) return 0;
+    end = found.opt_at;
+    found.counts[3]--;
+  }
+  found.flags = (found.flags | GYRE_DNS_QR | GYRE_DNS_RA) & (uint16_t)~GYRE_DNS_AA;
+  if (end + own > transaction->manner.limit) {
+    found.flags |= GYRE_DNS_TC;
+    found.counts[1] = found.counts[2] = found.counts[3] = 0;
+    end = found.records_at;
+  }
+  memcpy(to, reply, end);
+  memcpy(to + GYRE_DNS_HEADER_BYTES, name, found.question.name_length); /* as the client wrote it */
+  gyre_dns_writer_init(&writer, to, end + own);
+  writer.length = end;
+  edns.options = transaction->manner.cookie;
+  edns.rcode = found.edns.present ? found.edns.rcode : 0;
+  if (edns.present) found.counts[3] += gyre_dns_put_opt(&writer, &edns);
+  gyre_dns_put_header(&writer, gyre_dns_16((const uint8_t *)RSTRING_PTR(transaction->bytes)), found.flags,
+                      found.counts);
+  return writer.length;
+}
+
+/* @param reply [String] an upstream's
+ * @return [String, nil] the reply as this question's response; nil: it is unusable */
+static VALUE transaction_adopt(VALUE self, VALUE reply) {
+  static _Thread_local uint8_t to[GYRE_DNS_MESSAGE_BYTES];
+  StringValue(reply);
+  size_t length = gyre_dns_transaction_adopt(self, RSTRING_PTR(reply), (size_t)RSTRING_LEN(reply), to);
+  RB_GC_GUARD(reply);
+  return length ? rb_str_new((const char *)to, (long)length) : Qnil;
 }
 
 /* @return [String] the plain response */
@@ -195,6 +239,7 @@ void gyre_init_dns_transaction(void) {
   rb_define_method(transaction_class, "deferrable?", transaction_is_deferrable, 0);
   rb_define_method(transaction_class, "plain?", transaction_is_plain, 0);
   rb_define_method(transaction_class, "encode", transaction_encode, 0);
+  rb_define_method(transaction_class, "adopt", transaction_adopt, 1);
   rb_define_method(transaction_class, "only_code", transaction_only_code, 1);
   rb_define_method(transaction_class, "rules", transaction_rules, 0);
   rb_define_private_method(transaction_class, "edns_flags", transaction_edns_flags, 0);

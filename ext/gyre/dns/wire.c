@@ -220,6 +220,45 @@ enum gyre_dns_verdict gyre_dns_query_read(struct gyre_dns_query *query, const ui
   return at == length || (query->flags & GYRE_DNS_QR) ? GYRE_DNS_WELL_FORMED : GYRE_DNS_MALFORMED;
 }
 
+int64_t gyre_dns_lifetime(const uint8_t *bytes, size_t length, bool *negative) {
+  struct gyre_dns_query query;
+  struct gyre_dns_record record;
+  uint32_t least_s = UINT32_MAX;
+  bool found = false;
+  if (gyre_dns_query_read(&query, bytes, length) != GYRE_DNS_WELL_FORMED || query.counts[0] != 1) return -1;
+  unsigned rcode = query.flags & GYRE_DNS_RCODE;
+  if ((query.flags & GYRE_DNS_TC) || (rcode != 0 && rcode != 3) || (query.edns.present && query.edns.rcode)) return -1;
+  size_t at = query.records_at;
+  for (unsigned i = 0; i < query.counts[1]; i++) {
+    (void)gyre_dns_record_read(bytes, length, &at, &record);
+    uint32_t ttl = gyre_dns_ttl(record.ttl);
+    if (ttl < least_s) least_s = ttl;
+    found |= record.type == query.question.type || query.question.type == GYRE_DNS_ANY;
+  }
+  *negative = !found || rcode != 0;
+  if (!*negative) return least_s;
+  for (unsigned i = 0; i < query.counts[2]; i++) {
+    (void)gyre_dns_record_read(bytes, length, &at, &record);
+    if (record.type != GYRE_DNS_SOA || record.data_length < 22) continue;
+    uint32_t ttl = gyre_dns_ttl(record.ttl), minimum = gyre_dns_ttl(gyre_dns_32(bytes + at - 4));
+    if (ttl < least_s) least_s = ttl;
+    return minimum < least_s ? minimum : least_s;
+  }
+  return -1;
+}
+
+void gyre_dns_age(uint8_t *bytes, size_t length, uint32_t age_s) {
+  struct gyre_dns_query query;
+  struct gyre_dns_record record;
+  if (gyre_dns_query_read(&query, bytes, length) != GYRE_DNS_WELL_FORMED) return;
+  size_t at = query.records_at;
+  for (unsigned left = (unsigned)query.counts[1] + query.counts[2] + query.counts[3]; left; left--) {
+    (void)gyre_dns_record_read(bytes, length, &at, &record);
+    uint32_t ttl = gyre_dns_ttl(record.ttl);
+    if (record.type != GYRE_DNS_OPT) gyre_dns_put_32(bytes + record.data_at - 6, ttl > age_s ? ttl - age_s : 0);
+  }
+}
+
 const uint8_t *gyre_dns_option(const struct gyre_dns_edns *edns, uint16_t code, size_t *length) {
   for (size_t at = 0; edns->present && at < edns->options_length;) {
     const uint8_t *option = edns->options + at;

@@ -94,6 +94,12 @@ enum gyre_dns_verdict {
  * its end, which some servers send. */
 enum gyre_dns_verdict gyre_dns_query_read(struct gyre_dns_query *query, const uint8_t *bytes, size_t length);
 
+/* Returns how many seconds a cache may keep the response: the least TTL of its answers, or for an
+ * absence that of the SOA record, too (RFC 2308, section 5). -1: it may not. */
+int64_t gyre_dns_lifetime(const uint8_t *bytes, size_t length, bool *negative);
+/* Takes the seconds from all TTLs of a well-formed message. */
+void gyre_dns_age(uint8_t *bytes, size_t length, uint32_t age_s);
+
 /* Returns an EDNS option's bytes, or NULL. */
 const uint8_t *gyre_dns_option(const struct gyre_dns_edns *edns, uint16_t code, size_t *length);
 

@@ -38,13 +38,13 @@ static void lower(uint8_t *to, const uint8_t *name) {
   for (size_t i = 0; i < length; i++) to[i] = gyre_dns_lower(name[i]);
 }
 
-static uint32_t hash_name(const uint8_t *name) {
+uint32_t gyre_dns_name_hash(const uint8_t *name) {
   uint32_t hash = 2166136261u;
   for (; *name; name++) hash = (hash ^ *name) * 16777619u;
   return hash;
 }
 
-static unsigned label_count(const uint8_t *name) {
+unsigned gyre_dns_label_count(const uint8_t *name) {
   unsigned count = 0;
   for (; *name; name += *name + 1) count++;
   return count;
@@ -58,7 +58,7 @@ static const uint8_t *skip(const uint8_t *name, unsigned count) {
 
 /* Compares labels from the right (RFC 4034, section 6.1). */
 static int compare(const uint8_t *one, const uint8_t *other) {
-  unsigned left = label_count(one), right = label_count(other);
+  unsigned left = gyre_dns_label_count(one), right = gyre_dns_label_count(other);
   for (unsigned i = 1; i <= left && i <= right; i++) {
     const uint8_t *a = skip(one, left - i), *b = skip(other, right - i);
     int order = memcmp(a + 1, b + 1, *a < *b ? *a : *b);
@@ -73,7 +73,7 @@ static int compare_nodes(const void *one, const void *other) {
 }
 
 static struct node *find(const struct gyre_dns_zone *zone, const uint8_t *name) {
-  uint32_t hash = hash_name(name);
+  uint32_t hash = gyre_dns_name_hash(name);
   for (struct node *node = zone->buckets[hash & (zone->capacity - 1)]; node; node = node->next)
     if (node->hash == hash && gyre_dns_name_equal(node->name, name)) return node;
   return NULL;
@@ -105,7 +105,7 @@ static struct node *make(struct gyre_dns_zone *zone, const uint8_t *name) {
   size_t length = gyre_dns_name_length(name);
   node = malloc(sizeof(*node) + length);
   if (!node) return NULL;
-  *node = (struct node){.hash = hash_name(name), .next = NULL};
+  *node = (struct node){.hash = gyre_dns_name_hash(name), .next = NULL};
   memcpy(node->name, name, length);
   struct node **bucket = &zone->buckets[node->hash & (zone->capacity - 1)];
   node->next = *bucket;
@@ -121,7 +121,7 @@ struct gyre_dns_zone *gyre_dns_zone_new(const uint8_t *origin) {
   lower(name, origin);
   zone->capacity = 16;
   zone->buckets = calloc(zone->capacity, sizeof(*zone->buckets));
-  zone->labels = label_count(name);
+  zone->labels = gyre_dns_label_count(name);
   if (zone->buckets && (zone->origin = make(zone, name))) return zone;
   gyre_dns_zone_free(zone);
   return NULL;
@@ -146,7 +146,7 @@ void gyre_dns_zone_free(struct gyre_dns_zone *zone) {
 const uint8_t *gyre_dns_zone_origin(const struct gyre_dns_zone *zone) { return zone->origin->name; }
 
 bool gyre_dns_zone_covers(const struct gyre_dns_zone *zone, const uint8_t *name) {
-  unsigned labels = label_count(name);
+  unsigned labels = gyre_dns_label_count(name);
   return labels >= zone->labels && gyre_dns_name_equal(skip(name, labels - zone->labels), zone->origin->name);
 }
 
@@ -172,6 +172,8 @@ int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t 
   unsigned left = COMPARED_LIMIT;
   for (const struct record *other = node->records; other && left; other = other->next, left--) {
     if (other->type != type) continue;
+    /* Records of a set have one TTL (RFC 2181, section 5.2): the first. */
+    if (type != GYRE_DNS_RRSIG || (length >= 2 && other->covered == gyre_dns_16(data))) ttl = other->ttl;
     if (other->length == length && memcmp(other->data, data, length) == 0) return 0;
     if (alias || type == GYRE_DNS_SOA) return -EINVAL;
   }
@@ -222,13 +224,22 @@ static const struct record *put_set(struct gyre_dns_lookup *lookup, enum section
   return first;
 }
 
-static void put_nsec(struct gyre_dns_lookup *lookup, const struct node *node) {
-  (void)put_set(lookup, AUTHORITY, node->name, node, GYRE_DNS_NSEC);
+static void add_proof(struct gyre_dns_lookup *lookup, const struct node *node) {
+  for (unsigned i = 0; i < lookup->proof_count; i++)
+    if (lookup->proofs[i] == node) return;
+  if (lookup->proof_count < GYRE_DNS_PROOFS) lookup->proofs[lookup->proof_count++] = node;
 }
 
 void gyre_dns_zone_prove(struct gyre_dns_lookup *lookup) {
-  if (lookup->proof) put_nsec(lookup, lookup->proof);
-  lookup->proof = NULL;
+  while (lookup->proven < lookup->proof_count) {
+    const struct node *node = lookup->proofs[lookup->proven++];
+    (void)put_set(lookup, AUTHORITY, node->name, node, GYRE_DNS_NSEC);
+  }
+}
+
+static void put_nsec(struct gyre_dns_lookup *lookup, const struct node *node) {
+  add_proof(lookup, node);
+  gyre_dns_zone_prove(lookup);
 }
 
 /* Returns the node whose NSEC record covers the name. */
@@ -277,7 +288,7 @@ static bool answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *loo
   uint8_t covered[GYRE_DNS_NAME_BYTES];
   if (wildcard && lookup->dnssec && zone->sorted) {
     lower(covered, owner);
-    lookup->proof = nsec_before(zone, covered);
+    add_proof(lookup, nsec_before(zone, covered));
   }
   if (type == GYRE_DNS_ANY) { /* one set is enough (RFC 8482, section 4.1) */
     const struct record *record = node->records;
@@ -291,15 +302,13 @@ static bool answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *loo
     }
   }
   const struct record *found = put_set(lookup, ANSWER, owner, node, type);
-  const struct node *proof = lookup->proof;
   gyre_dns_zone_prove(lookup);
   if (found) {
     if (found->type == GYRE_DNS_NS) put_addresses(zone, lookup, found);
   } else {
     (void)put_set(lookup, AUTHORITY, zone->origin->name, zone->origin, GYRE_DNS_SOA);
     /* A name without records has no NSEC record: an earlier name's covers it. */
-    const struct node *before = lookup->dnssec && zone->sorted ? nsec_before(zone, node->name) : NULL;
-    if (before && before != proof) put_nsec(lookup, before);
+    if (lookup->dnssec && zone->sorted) put_nsec(lookup, nsec_before(zone, node->name));
   }
   return false;
 }
@@ -310,9 +319,8 @@ static void deny(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *looku
   gyre_dns_zone_prove(lookup);
   (void)put_set(lookup, AUTHORITY, zone->origin->name, zone->origin, GYRE_DNS_SOA);
   if (lookup->dnssec && zone->sorted) {
-    const struct node *before = nsec_before(zone, name), *source = nsec_before(zone, wildcard);
-    put_nsec(lookup, before);
-    if (source != before) put_nsec(lookup, source);
+    put_nsec(lookup, nsec_before(zone, name));
+    put_nsec(lookup, nsec_before(zone, wildcard));
   }
 }
 
@@ -322,7 +330,7 @@ static bool look(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *looku
   memcpy(owner, lookup->name, gyre_dns_name_length(lookup->name));
   lower(name, owner);
   const struct node *node = zone->origin;
-  for (unsigned left = label_count(name) - zone->labels; left > 0; left--) {
+  for (unsigned left = gyre_dns_label_count(name) - zone->labels; left > 0; left--) {
     const uint8_t *below = skip(name, left - 1);
     const struct node *next = find(zone, below);
     if (!next) {

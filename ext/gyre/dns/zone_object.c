@@ -54,7 +54,7 @@ static VALUE zone_finish(VALUE self) {
 
 static void responder_mark(void *opaque) {
   const struct gyre_dns_responder_object *object = opaque;
-  GYRE_MARK(object->zones, object->rules);
+  GYRE_MARK(object->zones, object->rules, object->networks);
 }
 
 static void responder_free(void *opaque) {
@@ -86,7 +86,7 @@ static VALUE responder_new(VALUE class, VALUE rate_limit) {
   struct gyre_dns_responder_object *object;
   uint32_t limit = NUM2UINT(rate_limit);
   VALUE self = TypedData_Make_Struct(class, struct gyre_dns_responder_object, &responder_type, object);
-  object->zones = object->rules = Qnil;
+  object->zones = object->rules = object->networks = Qnil;
   object->responder.hash = hash;
   object->responder.rate_limit = limit;
   if (limit && !(object->responder.buckets = calloc(GYRE_DNS_NETWORKS, sizeof(*object->responder.buckets))))
@@ -95,9 +95,13 @@ static VALUE responder_new(VALUE class, VALUE rate_limit) {
 }
 
 /* @param zones [Array<Zone>] complete zones
- * @param rules [#call, nil] called with a Transaction; returns the response, or nil if plain */
-static VALUE responder_use(VALUE self, VALUE zones, VALUE rules) {
+ * @param rules [#call, nil] called with a Transaction; returns the response, or nil if plain
+ * @param networks [String] networks of clients that have recursion, see respond.h; optional */
+static VALUE responder_use(int count_given, VALUE *given, VALUE self) {
   struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);
+  VALUE zones, rules, networks;
+  rb_scan_args(count_given, given, "21", &zones, &rules, &networks);
+  networks = NIL_P(networks) ? rb_str_new(NULL, 0) : rb_str_new_frozen(StringValue(networks));
   zones = rb_ary_freeze(rb_ary_dup(rb_convert_type(zones, T_ARRAY, "Array", "to_ary")));
   size_t count = (size_t)RARRAY_LEN(zones);
   for (size_t i = 0; i < count; i++) {
@@ -105,13 +109,19 @@ static VALUE responder_use(VALUE self, VALUE zones, VALUE rules) {
     if (!rb_typeddata_is_kind_of(zone, &zone_type) || !OBJ_FROZEN(zone))
       rb_raise(rb_eArgError, "a zone is not complete");
   }
-  const struct gyre_dns_zone **found = malloc((count + 1) * sizeof(*found));
-  if (!found) rb_memerror();
-  for (size_t i = 0; i < count; i++) found[i] = get_zone(RARRAY_AREF(zones, (long)i));
+  size_t places = 2;
+  while (places < 2 * count) places *= 2;
+  const struct gyre_dns_zone **table = calloc(places, sizeof(*table));
+  if (!table) rb_memerror();
   free(object->responder.zones);
-  object->responder.zones = found;
-  object->responder.zone_count = count;
+  object->responder.zones = table;
+  object->responder.zone_places = places;
+  object->responder.zone_count = object->responder.zone_labels = 0;
+  for (size_t i = 0; i < count; i++) gyre_dns_responder_add(&object->responder, get_zone(RARRAY_AREF(zones, (long)i)));
   object->responder.has_rules = !NIL_P(rules);
+  object->responder.networks = (const uint8_t *)RSTRING_PTR(networks);
+  object->responder.network_count = (size_t)RSTRING_LEN(networks) / GYRE_DNS_NETWORK_BYTES;
+  RB_OBJ_WRITE(self, &object->networks, networks);
   RB_OBJ_WRITE(self, &object->zones, zones);
   RB_OBJ_WRITE(self, &object->rules, rules);
   return self;
@@ -174,7 +184,7 @@ void gyre_init_dns_zone(void) {
   VALUE responder_class = rb_define_class_under(gyre_mDNS, "Responder", rb_cObject);
   rb_undef_alloc_func(responder_class);
   rb_define_singleton_method(responder_class, "new", responder_new, 1);
-  rb_define_method(responder_class, "use", responder_use, 2);
+  rb_define_method(responder_class, "use", responder_use, -1);
   rb_define_method(responder_class, "respond", responder_respond, 2);
   rb_define_method(responder_class, "counts", responder_counts, 0);
   rb_define_method(responder_class, "overload", responder_overload, 0);

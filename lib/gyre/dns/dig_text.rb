@@ -2,7 +2,9 @@
 
 # Formats messages like dig (RFC 1035, section 5.1; RFC 3597), for `gyre dns query`.
 
+require "ipaddr"
 require "gyre/dns/message"
+require "gyre/dns/zone_file"
 
 module Gyre
   module DNS
@@ -23,7 +25,7 @@ module Gyre
         end
 
         def data(record)
-          words(record.resource).join(" ")
+          (own_form(record) || words(record.resource)).join(" ")
         rescue FormatError, NoMatchingPatternError
           "\\# #{record.data.bytesize} #{record.data.unpack1("H*").upcase}".rstrip
         end
@@ -55,6 +57,66 @@ module Gyre
         end
 
         def name(name) = escaped("#{name.to_s.delete_suffix(".")}.")
+
+        # Returns the words of types that resolv does not know in all its versions; nil: of others.
+        def own_form(record)
+          case DNS.type_name(record.type)
+          when "HTTPS", "SVCB" then service(record.data)
+          when "URI" then [*record.data.unpack("nn"), quoted(record.data.byteslice(4..) || "")]
+          when "LOC" then location(*record.data.unpack("C4N3"))
+          end
+        end
+
+        def service(data)
+          priority, name = data.unpack1("n"), Wire.text(data.byteslice(2..))
+          rest = data.byteslice((2 + Wire.name(name).bytesize)..)
+          words = [priority, name(name)]
+          until rest.empty?
+            key, size = rest.unpack("nn")
+            words << parameter(key, rest.byteslice(4, size))
+            rest = rest.byteslice(4 + size..) or raise FormatError
+          end
+          words
+        rescue ArgumentError, NoMethodError
+          raise FormatError
+        end
+
+        def parameter(key, value)
+          name = ZoneData::PARAMETERS[key] || "key#{key}"
+          text = case name
+                 when "mandatory" then value.unpack("n*").map { |each| ZoneData::PARAMETERS[each] || "key#{each}" }.join(",")
+                 when "alpn" then quoted(items(value).map { |item| item.gsub(/[,\\]/n) { "\\#{_1}" } }.join(","))
+                 when "port" then value.unpack1("n")
+                 when "ipv4hint" then value.unpack("C*").each_slice(4).map { |bytes| bytes.join(".") }.join(",")
+                 when "ipv6hint" then value.unpack("a16" * (value.bytesize / 16)).map { |bytes| IPAddr.new_ntoh(bytes) }.join(",")
+                 when "ech" then [value].pack("m0")
+                 else quoted(value)
+                 end
+          value.empty? ? name : "#{name}=#{text}"
+        end
+
+        def items(value)
+          found = []
+          until value.empty?
+            found << value.byteslice(1, value.getbyte(0))
+            value = value.byteslice((1 + value.getbyte(0))..) or raise FormatError
+          end
+          found
+        end
+
+        def location(version, size, horizontal, vertical, latitude, longitude, altitude)
+          raise FormatError unless version&.zero? && altitude
+
+          [*angle(latitude, "N", "S"), *angle(longitude, "E", "W"), metres(altitude - 10_000_000),
+           *[size, horizontal, vertical].map { |each| metres((each >> 4) * 10**(each & 15)) }]
+        end
+
+        def angle(number, plus, minus)
+          thousandths = (number - (1 << 31)).abs
+          [thousandths / 3_600_000, thousandths / 60_000 % 60, format("%.3f", thousandths % 60_000 / 1000.0), number < 1 << 31 ? minus : plus]
+        end
+
+        def metres(number) = format("%.2fm", number / 100.0)
 
         def words(resource)
           case resource

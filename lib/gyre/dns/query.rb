@@ -27,11 +27,21 @@ module Gyre
       def self.wrap(bytes)
         message = Message.parse(bytes)
         name = Wire.name(message.questions[0].name) if message.questions.size == 1 && !message.response?
-        new(bytes, name) if name && bytes.byteslice(HEADER_BYTES, name.bytesize) == name
+        new(bytes, name, cache_key(message)) if name && bytes.byteslice(HEADER_BYTES, name.bytesize) == name
       rescue FormatError
         nil
       end
 
+      # Returns the key of the replies to equal queries; nil: they are not kept.
+      def self.cache_key(message)
+        question, edns, flags = message.questions.first, message.edns, message.flags
+        return unless question.klass == 1 && flags.anybits?(Message::RD) && (edns.nil? || edns.options.empty?)
+
+        [question.name.downcase, question.type, edns ? edns.flags & EDNS::DO : 0, flags & (Message::CD | Message::AD)]
+      end
+      private_class_method :cache_key
+
+      attr_reader :cache_key
       # The accepted reply, or the last failure of a server.
       attr_reader :reply
       # The reply's server.
@@ -44,8 +54,9 @@ module Gyre
 
       def failure = failures.empty? ? "no response in time" : failures.uniq.first(3).join(", ")
 
-      def initialize(given, name)
+      def initialize(given, name, cache_key = nil)
         @given = given
+        @cache_key = cache_key
         @question_bytes = name.bytesize + 4
         @answered = false
         @failures = []

@@ -39,9 +39,10 @@ module Gyre
     class Resolver
       # Maximum number of aliases that are followed in an answer.
       ALIASES_LIMIT = 16
-      A, CNAME, SOA, AAAA, ANY = 1, 5, 6, 28, 255
-      NXDOMAIN = 3
-      private_constant :A, :CNAME, :SOA, :AAAA, :ANY, :NXDOMAIN
+      A, CNAME, AAAA, ANY = 1, 5, 28, 255
+      # Bytes of memory for a byte of a parsed message that has many records.
+      PARSED = 12
+      private_constant :A, :CNAME, :AAAA, :ANY, :PARSED
 
       # @return [Cache]
       attr_reader :cache
@@ -100,9 +101,30 @@ module Gyre
         AddressOrder.sort(found.uniq)
       end
 
-      # Forwards a query's bytes, see {Upstream#forward}.
+      # Forwards a query's bytes, see {Upstream#forward}, unless the cache has their reply.
       # @return [String, nil]
-      def forward(bytes) = upstream.forward(bytes)
+      def forward(bytes)
+        query = Query.wrap(bytes) or return
+        reply = cached(query.cache_key)
+        upstream.exchange([query]) unless reply
+        keep(query.cache_key, query.reply) if query.answered?
+        reply ||= cached(query.cache_key, stale: true) unless query.answered?
+        query.keep(reply, :answer, nil) if reply
+        query.restored
+      end
+
+      # Returns a forwarded question's reply with TTLs less by its age, or nil.
+      # @api private
+      def cached(key, stale: false)
+        found = key && @cache.find(key, stale: stale)
+        found && Wire.age(*found)
+      end
+
+      # @api private
+      def keep(key, reply)
+        seconds, negative = Wire.lifetime(reply)
+        @cache.store(key, reply, seconds, reply.bytesize, negative: negative) if key
+      end
 
       # @return [Configuration]
       # @api private
@@ -220,20 +242,11 @@ module Gyre
           return NoAnswer.new("#{question.first}: #{reason || query.failure}", message)
         end
 
-        store(question, message)
+        seconds, negative = Wire.lifetime(query.reply)
+        @cache.store(question, message, seconds, query.reply.bytesize * PARSED, negative: negative)
         message
       rescue FormatError => error
         NoAnswer.new("#{question.first}: #{error.message}")
-      end
-
-      # Keeps a negative answer for the TTL from the zone's SOA (RFC 2308, section 5).
-      def store(question, message)
-        if message.rcode.zero? && select(message, *question).any?
-          return @cache.store(question, message, message.answers.map(&:ttl).min)
-        end
-
-        soa = message.authority.find { |record| record.type == SOA } if [0, NXDOMAIN].include?(message.rcode)
-        @cache.store(question, message, soa && [soa.ttl, soa.resource.minimum, *message.answers.map(&:ttl)].min, negative: true)
       end
     end
   end

@@ -33,6 +33,7 @@ module Gyre
       # @yield the rules
       def initialize(recursion: LOOPBACK, &block)
         self.recursion(*recursion)
+        @recursion_given = recursion != LOOPBACK
         @zones = {}
         @upstreams = []
         @rules = []
@@ -61,6 +62,14 @@ module Gyre
           ip = IPAddr.new_ntoh(address).native
           @clients[address] = @networks.any? { |network| network.include?(ip) }
         end
+      end
+
+      # Returns the networks for {Responder#use}, if this server is known to offer recursion.
+      # @api private
+      def packed_networks
+        return unless @recursion_given || @upstreams.any?
+
+        @networks.map { |network| [network.ipv4? ? 4 : 16, network.prefix, network.hton].pack("CCa16") }.join
       end
 
       # Adds a rule.
@@ -99,6 +108,7 @@ module Gyre
 
       # @param networks [Array<String>] that may use {Transaction#passthrough!} and {#upstream}
       def recursion(*networks)
+        @recursion_given = true
         @networks = networks.flatten.map { |network| DNS.network(network) }
         @clients = {} # a client's address => whether a network includes it; IPAddr is slow
       end

@@ -11,7 +11,7 @@ require "gyre/sync/semaphore"
 require "gyre/dns/rules"
 require "gyre/dns/settings"
 require "gyre/dns/sockets"
-require "gyre/dns/upstream"
+require "gyre/dns/resolver"
 require "gyre/dns/zone_file"
 
 module Gyre
@@ -27,7 +27,10 @@ module Gyre
       # Maximum questions of a connection that rules handle at a time. Further questions stay
       # unread.
       STREAM_PLACES = 100
-      private_constant :STREAM_PLACES
+      # Maximum answers of a cache, of which cache_bytes usually allows fewer.
+      CACHED_LIMIT = 100_000
+      NO_CACHE = Cache.new
+      private_constant :STREAM_PLACES, :CACHED_LIMIT, :NO_CACHE
 
       # Binds the sockets, so that {#run} needs no privileges.
       # @param endpoints [Array<String>] host:port, udp://…, tcp://…, tls://host?cert=PATH&key=PATH
@@ -91,12 +94,14 @@ module Gyre
         # Loads in a thread, because a large zone would hold up the loop.
         zones = Offload.call { rules.zones.map { |origin, path| Zone.load(origin, path) } }
         if rules.upstreams.any? && rules.open?
-          upstream = Upstream.new(*rules.upstreams)
+          cache = @cache if @upstream && @upstream.upstream.servers == rules.upstreams.map { |server| ServerAddress.parse(server) }
+          cache ||= Cache.new(entries_limit: CACHED_LIMIT, bytes_limit: @settings[:cache_bytes], stale_s: @settings[:stale_s])
+          upstream = Resolver.new(*rules.upstreams, hosts: nil, cache: cache)
           rules.otherwise { |transaction| transaction.forward!(upstream) }
         end
-        @responder.use(zones, (rules unless rules.empty?))
+        @responder.use(zones, (rules unless rules.empty?), rules.packed_networks)
         @upstream&.close
-        @upstream = upstream
+        @upstream, @cache = upstream, cache
       end
 
       # Answers a request that did not come through the server's sockets (RFC 8484).
@@ -128,7 +133,7 @@ module Gyre
       # @return [Hash{Symbol => Integer}] queries:, answers:, malformed:, refused:, dropped:, …
       # @see file:docs/dns.md
       def stats
-        { **@responder.counts, waiting: @waiting + @receivers.sum(&:waiting),
+        { **@responder.counts, **(@cache || NO_CACHE).stats, waiting: @waiting + @receivers.sum(&:waiting),
           connections: @streams.sum { |server| server.stats[:connections] } }
       end
 

@@ -99,11 +99,22 @@ module Gyre
         true
       end
 
-      # Answers like {#passthrough!}; if possible, the upstream's forwarder answers without a fiber.
+      # Answers like {#passthrough!}; if possible, the cache answers, or the upstream's forwarder
+      # without a fiber.
       # @api private
-      def forward!(upstream)
-        may_recurse? ? upstream.defer(self) || passthrough!(upstream) : fail!(:Refused)
+      def forward!(resolver)
+        return fail!(:Refused) unless may_recurse?
+
+        @resolver = resolver
+        @cache_key = [key, type, edns_flags & EDNS::DO, flags & (Message::CD | Message::AD)]
+        reply = resolver.cached(@cache_key)
+        @adopted = reply && adopt(reply)
+        @adopted || resolver.upstream.defer(self) || passthrough!(resolver)
       end
+
+      # Called by the extension with the reply that a forwarder got.
+      # @api private
+      def keep(reply) = @resolver.keep(@cache_key, reply)
 
       # @param resolver [Resolver, Upstream]
       # @param name [String, nil]
@@ -134,7 +145,7 @@ module Gyre
 
       # @return [String, nil] the response; nil if the extension has it
       # @api private
-      def result = (response.encode(limit: limit) unless plain?)
+      def result = @adopted || (response.encode(limit: limit) unless plain?)
 
       private
 

@@ -31,7 +31,8 @@ module Gyre
 
     # @api private
     class ZoneFile
-      WORD = /(?:[^\s()";\\]|\\\d{3}|\\[^\d\n])+/n.freeze
+      # A quoted part may follow a "=" (RFC 9460).
+      WORD = /(?:[^\s()";\\]|\\\d{3}|\\[^\d\n]|(?<==)"(?:[^"\\\n]|\\\d{3}|\\[^\d\n])*")+/n.freeze
       QUOTED = /"((?:[^"\\\n]|\\\d{3}|\\[^\d\n])*)"/n.freeze
       PAUSE_LINES, DEPTH_LIMIT = 16, 8
       private_constant :WORD, :QUOTED, :PAUSE_LINES, :DEPTH_LIMIT
@@ -82,7 +83,7 @@ module Gyre
             return words if depth.zero?
           elsif @scanner.skip(/\(/) then depth += 1
           elsif @scanner.skip(/\)/) then depth -= 1
-          elsif @scanner.skip(QUOTED) then words << @scanner[1]
+          elsif @scanner.skip(QUOTED) then words << (@scanner[1] == "\\#" ? "#" : @scanner[1]) # a text, not data in hex
           elsif (word = @scanner.scan(WORD)) then words << word
           elsif !@scanner.eos? && !@scanner.match?(/[ \t\r\f;]/n)
             fault(@line) { raise ArgumentError, "#{@scanner.peek(1).inspect} does not belong here, or a quote is not closed" }
@@ -100,8 +101,10 @@ module Gyre
         raise ArgumentError, "the first record has no name" unless @owner
 
         ttl, type = ttl_class_type(words)
-        @last_ttl = ttl || @ttl || @last_ttl || raise(ArgumentError, "the record has no TTL, and there is no $TTL before")
-        @zone.add(@owner, type, @last_ttl, ZoneData.parse(type, words, @origin))
+        data = ZoneData.parse(type, words, @origin)
+        @last_ttl = ttl || @ttl || @last_ttl || (data.unpack1("@#{data.bytesize - 4}N") if type == TYPES["SOA"]) ||
+                    raise(ArgumentError, "the record has no TTL, and there is no $TTL or SOA before")
+        @zone.add(@owner, type, @last_ttl, data)
       end
 
       def directive(words)
@@ -131,8 +134,8 @@ module Gyre
         ttl = nil
         until (word = words.shift.to_s).empty?
           if word.match?(/\A\d/) && ttl.nil? then ttl = ZoneData.seconds(word)
-          elsif DNS::CLASSES.key?(word.upcase)
-            raise ArgumentError, "the class is #{word}; zones have class IN only" unless word.casecmp?("IN")
+          elsif DNS::CLASSES.key?(word.upcase) || word.match?(/\ACLASS\d+\z/i)
+            raise ArgumentError, "the class is #{word}; zones have class IN only" unless DNS.class_number(word) == 1
           else
             return ttl, DNS.type_number(word)
           end
@@ -152,12 +155,18 @@ module Gyre
         "SOA" => %i[name name u32 time time time time], "TXT" => TEXTS, "SPF" => TEXTS, "HINFO" => %i[text text],
         "SRV" => %i[u16 u16 u16 name], "NAPTR" => %i[u16 u16 text text text name], "CAA" => %i[u8 text bytes],
         "DS" => [*NUMBERS, :hex], "CDS" => [*NUMBERS, :hex], "DNSKEY" => [*NUMBERS, :base64], "CDNSKEY" => [*NUMBERS, :base64],
+        "HTTPS" => %i[u16 name parameters], "SVCB" => %i[u16 name parameters], "URI" => %i[u16 u16 bytes], "LOC" => [:location],
         "TLSA" => %i[u8 u8 u8 hex], "SSHFP" => %i[u8 u8 hex], "RRSIG" => %i[type u8 u8 u32 date date u16 name base64], "NSEC" => %i[name types]
       }.freeze
       SIZES = { u8: [255, "C"], u16: [65_535, "n"], u32: [4_294_967_295, "N"] }.freeze
       UNITS = { "s" => 1, "m" => 60, "h" => 3600, "d" => 86_400, "w" => 604_800 }.freeze
-      REST = %i[texts hex base64 types].freeze
-      private_constant :NAME, :TEXTS, :NUMBERS, :SIZES, :UNITS, :REST
+      REST = %i[texts hex base64 types parameters location].freeze
+      # Parameters of HTTPS and SVCB records, in the order of their numbers (RFC 9460, 9461, 9540).
+      PARAMETERS = %w[mandatory alpn no-default-alpn port ipv4hint ech ipv6hint dohpath ohttp].freeze
+      angle, metres = '(\d+)(?:\s(\d+))?(?:\s(\d+(?:\.\d{1,3})?))?', '(\d+(?:\.\d\d?)?)m?'
+      # Latitude, longitude, altitude; size and precisions (RFC 1876, section 3).
+      LOCATION = /\A#{angle}\s([NS])\s#{angle}\s([EW])\s(-?\d+(?:\.\d\d?)?)m?(?:\s#{metres})?(?:\s#{metres})?(?:\s#{metres})?\z/i.freeze
+      private_constant :NAME, :TEXTS, :NUMBERS, :SIZES, :UNITS, :REST, :LOCATION
 
       class << self
         # Returns a record's data. `words` are escaped as in the file. `origin` is appended to
@@ -194,7 +203,7 @@ module Gyre
         end
 
         def read(field, words, origin)
-          raise ArgumentError, "a field is missing: #{field}" if words.empty? && field != :types
+          raise ArgumentError, "a field is missing: #{field}" if words.empty? && field != :types && field != :parameters
 
           word = words.first
           case field
@@ -211,7 +220,50 @@ module Gyre
           when :base64 then words.join.unpack1("m0")
           when :types then bitmap(words.map { |each| DNS.type_number(each) })
           when :text then text(word)
+          when :parameters then parameters(words)
+          when :location then location(words.join(" "))
           end
+        end
+
+        def parameters(words)
+          found = words.map { |word| word.split("=", 2) }.map { |key, value| [parameter(key), value&.sub(/\A"(.*)"\z/m, '\1')] }
+          raise ArgumentError, "a parameter is given twice" if found.uniq(&:first).size < found.size
+
+          found.sort.map { |key, value| value(key, value).then { |data| [key, data.bytesize].pack("nn") + data } }.join
+        end
+
+        def parameter(key)
+          PARAMETERS.index(key.downcase) || key[/\Akey(\d{1,5})\z/i, 1]&.to_i&.then { |number| number if number < 65_536 } or
+            raise ArgumentError, "#{key.inspect} is not a parameter of a service"
+        end
+
+        def value(key, value)
+          items = value.to_s.split(/(?<!\\),/)
+          case PARAMETERS[key]
+          when "mandatory" then items.map { |item| parameter(item) }.sort.pack("n*")
+          when "alpn" then items.map { |item| text(unescape(item)) }.join # escaped twice (RFC 9460, appendix A.1)
+          when "port" then [integer(value, SIZES.dig(:u16, 0))].pack("n")
+          when "ipv4hint" then items.map { |item| Resolv::IPv4.create(item).address }.join
+          when "ipv6hint" then items.map { |item| Resolv::IPv6.create(item).address }.join
+          when "ech" then value.to_s.unpack1("m0")
+          else unescape(value.to_s)
+          end
+        end
+
+        def location(text)
+          found = LOCATION.match(text) or raise ArgumentError, "#{text.inspect} is not a location, such as 52 22 23 N 4 53 32 E -2m"
+          latitude, longitude = [[found[1..3], found[4], "S"], [found[5..7], found[8], "W"]].map do |parts, side, minus|
+            thousandths = parts.zip([3_600_000, 60_000, 1000]).sum { |part, factor| (part.to_r * factor).to_i }
+            (1 << 31) + (side.casecmp?(minus) ? -thousandths : thousandths)
+          end
+          sizes = found[10..12].zip(%w[1 10000 10]).map { |given, usual| precision(((given || usual).to_r * 100).to_i) }
+          [0, *sizes, latitude, longitude, (found[9].to_r * 100).to_i + 10_000_000].pack("C4N3")
+        end
+
+        # A digit and a power of ten of centimetres.
+        def precision(number)
+          power = [number.to_s.size - 1, 0].max
+          (number / 10**power) << 4 | power
         end
 
         def integer(word, limit)

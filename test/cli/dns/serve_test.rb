@@ -105,6 +105,14 @@ class CLIDNSServeTest < Minitest::Test
     end
   end
 
+  def test_a_mistake_in_the_rules_has_its_line_and_the_nearest_word
+    Tempfile.create(["rules", ".rb"]) do |file|
+      file.write("# rules\n\nzon \"office.lan\", \"office.zone\"\n")
+      file.flush
+      assert_match(/#{Regexp.escape(file.path)}:3: undefined method .zon. .*did you mean zone\?/, ruby(GYRE, "dns", "-c", file.path).err)
+    end
+  end
+
   private
 
   # Yields an address, the process, its standard error, and the URL of its metrics.

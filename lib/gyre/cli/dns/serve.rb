@@ -166,11 +166,19 @@ module Gyre
           zones = (@values[:zone] || []).map { |text| text.split("=", 2) }
           wrong = zones.find { |_, path| path.to_s.empty? } and raise ArgumentError, "--zone #{wrong.first}: write ORIGIN=FILE"
           Gyre::DNS::Rules.new.tap do |rules|
-            rules.instance_eval(File.read(@values[:config]), File.expand_path(@values[:config])) if @values[:config]
+            evaluate(rules, File.expand_path(@values[:config])) if @values[:config]
             zones.each { |origin, path| rules.zone(origin, path) }
             rules.upstream(*@values[:upstream])
             rules.recursion(*@values[:recursion]) if @values[:recursion]
           end
+        end
+
+        def evaluate(rules, path)
+          rules.instance_eval(File.read(path), path)
+        rescue StandardError => error
+          place = error.backtrace_locations&.find { |each| each.path == path } or raise
+          near = error.corrections.first if error.respond_to?(:corrections)
+          raise ArgumentError, "#{path}:#{place.lineno}: #{error.message.lines.first.chomp}#{"; did you mean #{near}?" if near}"
         end
 
         def metrics(source)

@@ -66,9 +66,12 @@ module Gyre
         *{ queries: "Requests over any transport.", answers: "Responses from zones.", asked: "Questions that rules answered.",
            malformed: "Requests that got FORMERR.", refused: "Requests that got REFUSED.", dropped: "Requests without an answer.",
            truncated: "Responses that did not fit.", limited: "Responses beyond rate_limit.", overload: "Questions beyond waiting_limit.",
-           unsent: "Responses that the kernel did not take." }
+           unsent: "Responses that the kernel did not take.", cache_hits: "Forwarded questions that the cache answered.",
+           cache_misses: "Those that it could not answer.", cache_stale: "Those answered beyond the answer's time (stale_s)." }
           .map { |name, help| Family.new("dns_#{name}", :counter, nil, ["dns", name.to_s], help) },
         Family.new("dns_waiting", :gauge, nil, %w[dns waiting], "Rules that run or wait."),
+        Family.new("dns_cache_entries", :gauge, nil, %w[dns cache_entries], "Answers in the cache."),
+        Family.new("dns_cache_bytes", :gauge, "bytes", %w[dns cache_bytes], "Memory of the cache, about."),
         Family.new("dns_connections", :gauge, nil, %w[dns connections], "Open connections of TCP and TLS."),
         Family.new("loop_lag_seconds", :histogram, "seconds", ["lag"], "Delay of ready events by the loop."),
         Family.new("tasks", :gauge, nil, ["tasks"], "Fibers at work: running requests and other tasks."),
