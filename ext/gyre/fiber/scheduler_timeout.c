@@ -1,9 +1,10 @@
-/* Timeout.timeout (the timeout_after hook): a timer in C that interrupts the block.
+/* Timeout.timeout (the timeout_after hook): a timer in C that interrupts the block. And call_later.
  *
  * A pooled fiber lives until its job ends, so its struct timeout is on its stack. Another fiber
  * (such as an Enumerator's) may be collected inside the block, so its timeout is on the heap and
  * owned by an object on its stack. */
 #include "fiber/fibers.h"
+#include "loop/forks.h"
 
 #include <string.h>
 
@@ -176,6 +177,61 @@ static VALUE scheduler_timeout_after(int argc, VALUE *argv, VALUE self) {
   return result;
 }
 
+/* --- a call of the future, which holds no fiber and keeps no loop running --- */
+
+struct later {
+  struct gyre_client entry; /* self: what is called */
+  struct gyre_timer timer;
+  struct gyre_scheduler *scheduler;
+};
+
+static void later_end(struct gyre_client *entry) {
+  gyre_list_remove(&entry->node);
+  xfree(GYRE_CONTAINER(entry, struct later, entry));
+}
+
+static void later_closing(struct gyre_client *entry) {
+  struct later *later = GYRE_CONTAINER(entry, struct later, entry);
+  if (gyre_timer_armed(&later->timer)) gyre_timers_cancel(&later->scheduler->loop.timers, &later->timer);
+  later_end(entry);
+}
+
+static VALUE later_call(VALUE callable) { return rb_funcall(callable, rb_intern("call"), 0); }
+
+static VALUE later_spawn(VALUE argument) {
+  const struct later *later = (struct later *)argument;
+  return gyre_spawn(later->scheduler, later_call, later->entry.self, Qnil);
+}
+
+static void later_fire(struct gyre_timer *timer, void *context) {
+  struct later *later = GYRE_CONTAINER(timer, struct later, timer), copy = *later;
+  VALUE callable = later->entry.self;
+  int failed = 0;
+  later_end(&later->entry);
+  rb_protect(later_spawn, (VALUE)&copy, &failed);
+  if (failed) rb_set_errinfo(Qnil); /* no fiber could be made */
+  RB_GC_GUARD(callable);
+}
+
+/* Calls an object after `seconds` in a fiber of its own, unless the loop closes or the process
+ * forks before. Returns false if the clock is virtual, as such a clock would jump to that time. */
+static VALUE scheduler_call_later(VALUE self, VALUE seconds, VALUE callable) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
+  int64_t duration_ns = gyre_duration_ns(seconds);
+  if (scheduler->loop.virtual_ns || duration_ns < 0) return Qfalse;
+  struct later *later = ZALLOC(struct later);
+  later->scheduler = scheduler;
+  later->timer.fire = later_fire;
+  later->entry =
+      (struct gyre_client){.forks = gyre_forks, .self = callable, .closing = later_closing, .forked = later_end};
+  if (gyre_timers_arm(&scheduler->loop.timers, &later->timer, gyre_loop_now(&scheduler->loop) + duration_ns) < 0) {
+    xfree(later);
+    rb_memerror();
+  }
+  gyre_list_append(&scheduler->clients, &later->entry.node);
+  return Qtrue;
+}
+
 void gyre_init_scheduler_timeout(void) {
   timeout_class = gyre_kept(rb_class_new(rb_cObject));
   rb_undef_alloc_func(timeout_class);
@@ -183,4 +239,5 @@ void gyre_init_scheduler_timeout(void) {
   rb_hash_aset(never, rb_cObject, ID2SYM(rb_intern("never")));
   rb_obj_freeze(never);
   rb_define_method(gyre_cScheduler, "timeout_after", scheduler_timeout_after, -1);
+  rb_define_method(gyre_cScheduler, "call_later", scheduler_call_later, 2);
 }

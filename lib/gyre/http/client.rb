@@ -7,6 +7,7 @@ require "gyre/clock"
 require "gyre/http/client/app"
 require "gyre/http/client/cookies"
 require "gyre/http/client/errors"
+require "gyre/http/client/home"
 require "gyre/http/client/limits"
 require "gyre/http/client/origin"
 require "gyre/http/client/pool"
@@ -91,36 +92,39 @@ module Gyre
       # @raise [ArgumentError] the address, a header or the body is not one
       def request(method, url, ...)
         response = respond(method, url, ...)
-        return response.load unless block_given?
-
-        begin
-          yield response
-        ensure
-          response.close
-        end
+        block_given? ? yield(response) : response.load
+      ensure
+        response&.close
       end
 
       # Returns the response as soon as its head has arrived. The caller must read or close the
-      # response. If the response is garbage-collected first, it is cancelled.
+      # response. A forgotten response is cancelled when Ruby collects it.
       # @param options [Hash] see {#request}
       # @return [Response]
       # @raise [Error, ArgumentError]
-      def stream(method, url, **options) = respond(method, url, **options).guard
+      def stream(method, url, **options) = respond(method, url, **options)
 
-      # Sends GET requests concurrently; yields responses as they arrive.
+      # Sends GET requests concurrently; yields responses as they arrive. An error of the block ends
+      # all.
       # @param urls [Enumerable<String>]
-      # @param limit [Integer] concurrent requests
-      # @param on_error [#call, nil] gets each {Error}; nil: raises the first and stops
+      # @param limit [Integer] concurrent requests, and responses that wait for the block
+      # @param on_error [#call, nil] gets each {Error} of a request; nil: raises the first and stops
       # @yieldparam response [Response]
+      # @yieldparam url [String] the given address
       # @return [nil]
       # @raise [Error]
-      def fan_out(urls, limit: 16, on_error: nil, **options)
+      def fan_out(urls, limit: 16, on_error: nil, **options, &block)
         Gyre.run do |task|
           outcomes = Thread::Queue.new
           left = urls.to_a.dup
           expected = left.size
-          workers = Array.new([[limit, 1].max, expected].min) { task.async { outcomes.push(fetch(left.shift, options)) until left.empty? } }
-          expected.times { deliver(outcomes.shift, on_error) { |response| yield response } }
+          places = Semaphore.new([limit, 1].max)
+          workers = Array.new([[limit, 1].max, expected].min) { task.async { outcomes.push(fetch(left, places, options)) until left.empty? } }
+          expected.times do
+            outcome = outcomes.shift
+            places.release
+            deliver(*outcome, on_error, block)
+          end
         ensure
           workers&.each(&:stop)
         end
@@ -128,7 +132,7 @@ module Gyre
 
       # Closes kept connections. A later request connects again.
       # @return [nil]
-      def close = @homes.each_value { |pools| pools.values.each(&:close) } && nil # others may add pools meanwhile
+      def close = @homes.each_value(&:close) && nil
 
       # @return [String] without credentials
       def inspect = "#<#{self.class}#{" #{@scheme}://#{@host}:#{@port}#{@path}" if @host}>"
@@ -168,29 +172,29 @@ module Gyre
       end
 
       def pool_of(scheme, host, port)
-        pools = @homes[Fiber.current_scheduler] || home(Fiber.current_scheduler)
+        home = @homes[Fiber.current_scheduler] || home_of(Fiber.current_scheduler)
         key = base?(scheme, host, port) ? :base : [scheme, host, port]
-        pools[key] || @lock.synchronize { pools[key] ||= new_pool(scheme, host, port) }
+        home[key] || home.add(key) { new_pool(scheme, host, port, home) }
       end
 
-      def home(scheduler)
+      def home_of(scheduler)
         @lock.synchronize do
           homes = @homes.dup
           gone = homes.keys.select { |other| other.respond_to?(:closed?) && other.closed? }
-          gone.each { |other| homes.delete(other).each_value(&:close) }
-          pools = homes[scheduler] ||= {}
+          gone.each { |other| homes.delete(other).close }
+          home = homes[scheduler] ||= Home.new(scheduler, @limits)
           @homes = homes
-          pools
+          home
         end
       end
 
       def base?(scheme, host, port) = host == @host && scheme == @scheme && port == @port
 
       # If there is a base_url, only its origin gets the secret fields.
-      def new_pool(scheme, host, port)
+      def new_pool(scheme, host, port, home)
         fields = @host.nil? || base?(scheme, host, port) ? @headers : @headers.except(*Request::SECRET)
         origin = Origin.new(scheme, host, port, @options)
-        @app ? App.new(@app, origin, fields) : Pool.new(origin, fields)
+        @app ? App.new(@app, origin, fields) : Pool.new(origin, fields, home)
       end
 
       # Adds cookies to a copy of the request, so that a redirect does not inherit them.
@@ -202,6 +206,7 @@ module Gyre
       # --- from a request to its response ---
 
       # Uses `while`, because a return out of a block is a throw, which would slow each request.
+      # Whatever is raised meanwhile, a response that is not returned is closed.
       def run(request, interim)
         redirects = pauses = 0
         while (response = perform(with_cookies(request), interim))
@@ -211,13 +216,15 @@ module Gyre
             response.skim(SKIMMED_BYTES)
             next sleep(pause_s)
           end
-          location = location_of(response) or return response
+          location = location_of(response) or return (returned = response)
           response.skim(SKIMMED_BYTES)
           redirects += 1
           raise stray("more than #{@limits.redirects_limit} redirects (redirects_limit)", request) if redirects > @limits.redirects_limit
 
           request = redirect(request, response.status, location)
         end
+      ensure
+        response&.close unless returned
       end
 
       def location_of(response)
@@ -250,19 +257,28 @@ module Gyre
 
       def perform(request, interim)
         report = Report.new(request, @instrument) if @instrument || Tally.counting?
+        held = []
+        exchange = attempt(request, interim, held, report)
+        report&.head
+        response = Response.new(request, exchange, held, report)
+      ensure
+        request.pool.give(held) if held && !response # again, if an exception has ended the attempt's end
+      end
+
+      # Returns the exchange with the response's head, on the connection in `held`.
+      def attempt(request, interim, held, report)
         pool = request.pool
         tries = 0
         begin
           exchange = connection = nil
-          connection = pool.take(request.until_s, request.safe? && @limits.retries_limit.positive?)
+          connection = pool.take(held, request.until_s, request.safe? && @limits.retries_limit.positive?)
           used = connection.used?
           report&.connected(connection)
           exchange = connection.request(request.method, request.sent_target, request.fields, request.body, request.until_s, &interim)
         rescue Unanswered => error
           # A try on a stale connection, which has sent nothing, does not count.
           tries += 1 unless used && !error.processed? && connection.closed?
-          pool.give(connection)
-          connection = nil
+          pool.give(held)
           retry if request.repeatable? && tries <= @limits.retries_limit * (error.processed? ? 1 : REFUSALS) &&
                    (!error.processed? || (used && request.idempotent?))
           raise failed(error.error, request, :send, report)
@@ -272,10 +288,8 @@ module Gyre
           report&.finish(error.cause)
           raise error.cause
         ensure
-          pool.give(connection) if connection && !exchange
+          pool.give(held) unless exchange
         end
-        report&.head
-        Response.new(request, exchange, connection, report)
       end
 
       def phase(error, connection)
@@ -290,16 +304,20 @@ module Gyre
         error
       end
 
-      def fetch(url, options)
-        get(url, **options)
+      # Takes a place, which the outcome keeps until the block gets it.
+      def fetch(left, places, options)
+        url = left.shift
+        places.acquire
+        [get(url, **options), url]
       rescue StandardError => error
-        error
+        [error, url]
       end
 
-      def deliver(outcome, on_error)
-        return yield(outcome) if outcome.is_a?(Response)
-
-        on_error && outcome.is_a?(Error) ? on_error.call(outcome) : raise(outcome)
+      def deliver(outcome, url, on_error, block)
+        if outcome.is_a?(Response) then block.lambda? && block.arity == 1 ? block.call(outcome) : block.call(outcome, url)
+        elsif on_error && outcome.is_a?(Error) then on_error.call(outcome)
+        else raise(outcome)
+        end
       end
     end
   end

@@ -148,7 +148,7 @@ module Gyre
       end
 
       # Undefines methods that only the native engine has; Ruby works without those that are hooks.
-      (%i[io_read io_write io_pread io_pwrite io_close simulate virtual_now outside] - instance_methods).each do |hook|
+      (%i[io_read io_write io_pread io_pwrite io_close simulate virtual_now outside call_later] - instance_methods).each do |hook|
         define_method(hook) { nil }
         undef_method(hook)
       end

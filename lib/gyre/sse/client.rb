@@ -145,7 +145,7 @@ module Gyre
       # Returns the seconds until the next attempt; raises if the status is final.
       def refused(response)
         response.check unless AGAIN.include?(response.status)
-        raise ProtocolError, "#{response.url} responded with #{response.status} instead of events" unless AGAIN.include?(response.status)
+        raise ProtocolError, "#{response.url[/[^?]*/]} responded with #{response.status} instead of events" unless AGAIN.include?(response.status)
 
         response.retry_after_s || @retry_s
       end
@@ -153,7 +153,7 @@ module Gyre
       # Yields the response's events. Returns whether there were any.
       def read(response)
         type = response["content-type"].to_s
-        raise ProtocolError, "#{response.url} sends #{type.inspect} instead of events" unless type.match?(%r{\Atext/event-stream\s*(;|\z)}i)
+        raise ProtocolError, "#{response.url[/[^?]*/]} sends #{type.inspect} instead of events" unless type.match?(%r{\Atext/event-stream\s*(;|\z)}i)
 
         parser = Parser.new(@last_event_id)
         came = false

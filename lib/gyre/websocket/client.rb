@@ -208,7 +208,7 @@ module Gyre
         fields["sec-websocket-protocol"] = protocols.join(", ") unless protocols.empty?
         response = client.stream("GET", url.sub(/\Aws/i, "http"), headers: fields, timeout_s: timeout_s)
         fault = fault_of(response.check, key, protocols)
-        raise ProtocolError, "#{response.url} opened no WebSocket: #{fault}" if fault
+        raise ProtocolError, "#{response.url[/[^?]*/]} opened no WebSocket: #{fault}" if fault
 
         @protocol = response["sec-websocket-protocol"]
         agreed = response.connection.transport

@@ -81,7 +81,7 @@ class HTTPClientChurnTest < Minitest::Test
     close_what_the_collector_sees
     served.errors.clear # of /cut
     eventually(within_s: 30) { served.stats[:connections].zero? }
-    assert_equal [0], client.instance_variable_get(:@homes).values.flat_map(&:values).map { |pool| pool.instance_variable_get(:@open) }.uniq
+    assert_equal [0], client.instance_variable_get(:@homes).values.flat_map(&:pools).map { |pool| pool.open.size }.uniq
   end
 
   # The collector reads stacks, where the address of a forgotten response may lie.

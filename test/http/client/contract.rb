@@ -280,7 +280,7 @@ module GyreTest
       app = ->(env) { [204, { "x-port" => env["REMOTE_PORT"].to_s }, []] }
       reach(app, instrument: ->(_) { raise "no disk" }) do |client|
         3.times { assert_equal "no disk", assert_raises(RuntimeError) { client.get("/") }.message }
-        kept = client.instance_variable_get(:@homes).values.flat_map(&:values).flat_map { |pool| pool.instance_variable_get(:@idle).to_a }
+        kept = client.instance_variable_get(:@homes).values.flat_map(&:pools).flat_map { |pool| pool.instance_variable_get(:@idle).to_a }
         assert_equal kept.uniq, kept
       end
     end

@@ -83,7 +83,7 @@ module HTTPClientContractTest
           Gyre::Task.current.yield until gate.num_waiting == 2
           client.close
           running.each { |request| assert_kind_of Gyre::HTTP::Client::ConnectionError, request.wait }
-          assert_equal [0], client.instance_variable_get(:@homes).values.flat_map(&:values).map { |pool| pool.instance_variable_get(:@open) }
+          assert_equal [0], client.instance_variable_get(:@homes).values.flat_map(&:pools).map { |pool| pool.open.size }
         ensure
           gate.close
         end

@@ -335,6 +335,13 @@ static VALUE client_is_closed(VALUE self) {
   return gyre_http2_client_is_open(gyre_http2_client_get(self)) ? Qfalse : Qtrue;
 }
 
+/* True after keep_alive_timeout_s without a request. */
+static VALUE client_is_rested(VALUE self) {
+  const struct gyre_http2_client *client = gyre_http2_client_get(self);
+  if (client->calls || client->own.keep_ns < 0) return Qfalse;
+  return gyre_http2_client_now(client) - client->received_ns > (int64_t)client->own.keep_ns ? Qtrue : Qfalse;
+}
+
 static VALUE client_is_idle(VALUE self) { return gyre_http2_client_get(self)->calls ? Qfalse : Qtrue; }
 
 /* Sends GOAWAY and as many queued bytes as the socket takes, then fails all requests. */
@@ -371,6 +378,7 @@ void gyre_init_http2_client(void) {
   rb_define_method(connection_class, "used?", client_is_used, 0);
   rb_define_method(connection_class, "closed?", client_is_closed, 0);
   rb_define_method(connection_class, "idle?", client_is_idle, 0);
+  rb_define_method(connection_class, "rested?", client_is_rested, 0);
   rb_define_method(connection_class, "held", client_held, 0);
   rb_define_private_method(connection_class, "end_streams", client_end, 0);
 }

@@ -210,7 +210,8 @@ static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct 
 }
 
 /* open(method, target, headers, body, until_s, interim): sends a request; `body` is nil, a String,
- * or true if pieces follow. Returns the exchange, or nil if the connection takes no more requests. */
+ * or true if pieces follow. Returns the exchange, or nil if the connection takes no more
+ * requests. */
 static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until,
                              VALUE interim) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);

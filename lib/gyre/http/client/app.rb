@@ -20,11 +20,14 @@ module Gyre
           @fields = { **origin.fields, **fields }.compact.freeze
         end
 
-        def take(_until_s, _safe) = App.new(@app, @origin, @fields)
-        def give(_connection) = nil
-        def lose(_connection, exchange) = exchange.cancel
-        def detach = nil
+        def take(held, _until_s, _safe) = held[0] = App.new(@app, @origin, @fields)
+        def give(_held) = nil
+        def detach(_connection) = nil
         def close = nil
+        def idle = 0
+        def last_use = 0
+        def sweep = nil
+        def retire = false
         def used? = false
         def protocol = "HTTP/1.1"
 

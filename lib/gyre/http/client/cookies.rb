@@ -94,7 +94,7 @@ module Gyre
           return Time.now + age.to_i if age&.match?(/\A-?\d{1,10}\z/)
 
           Time.parse(given["expires"]) if given["expires"]
-        rescue ArgumentError
+        rescue ArgumentError, RangeError
           nil
         end
       end

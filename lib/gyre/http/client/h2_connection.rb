@@ -34,7 +34,7 @@ module Gyre
         end
 
         def protocol = "HTTP/2"
-        def ready?(_lately) = capacity.positive?
+        def ready?(_lately) = capacity.positive? && !rested?
         def rest = capacity.positive?
 
         def close

@@ -13,6 +13,7 @@ module Gyre
       # Keywords of {Client#initialize}.
       Limits = Gyre::Settings::Limits.of(
         row[:connections_limit, :count, "open connections of an origin and a loop", default: 64],
+        row[:idle_connections_limit, :count, "idle connections of all origins together, in a loop", default: 100],
         row[:streams_limit, :count, "HTTP/2: concurrent requests on a connection", default: 100],
         row[:pool_timeout_s, :timeout, "for a request to wait for a connection", default: 30],
         row[:connect_timeout_s, :timeout, "for a connection, with its name, its proxy and its TLS handshake", default: 10],

@@ -12,60 +12,105 @@ module Gyre
       class Pool
         # No connection became free in time.
         Exhausted = Class.new(Gyre::TimeoutError)
-        LOST_CHECK_S = 1
-        private_constant :LOST_CHECK_S
+        # A place whose connection is being made.
+        Making = Struct.new(:over)
+        RECHECK_S = 1
+        private_constant :Making, :RECHECK_S
 
-        attr_reader :origin, :fields
+        # `last_use`: a number that grows with each use of a pool of this home.
+        attr_reader :origin, :fields, :last_use
 
         # `fields`: headers of each request.
-        def initialize(origin, fields)
+        def initialize(origin, fields, home)
           @origin = origin
           @fields = { **origin.fields, **fields }.compact.freeze
-          @lost = []
+          @home = home
+          @last_use = 0
           renew
         end
 
-        # Returns a connection for a request; waits if all are busy. If the request may be repeated
-        # (`safe`), the check that the connection is open may be 1 ms old.
-        def take(until_s, safe)
+        # Puts a connection for a request into the Array `held`, and returns it; waits if all are
+        # busy. If the request may be repeated (`safe`), the check that the connection is open may
+        # be 1 ms old. An exception, which a thread may get anywhere, loses no connection: it is in
+        # `held` or in the pool.
+        def take(held, until_s, safe)
           renew if @pid != Process.pid
-          kept(safe) || @lock.synchronize { wait(until_s) } || connect(until_s)
+          place = kept(held, safe) || @lock.synchronize { wait(held, until_s) }
+          place.is_a?(Making) ? connect(held, place, until_s) : place
         end
 
-        def give(connection)
-          return connection.close if @pid != Process.pid
-          return connection.closed? && connection.idle? ? drop(connection) : signal if connection.shared?
-          return drop(connection) unless connection.rest
+        # Takes the connection back. May be called again after an exception.
+        def give(held)
+          connection = held.first or return
+          return held.clear && connection.close if @pid != Process.pid
 
-          @idle.push(connection)
-          drop(@idle.shift) if @idle.size > 1 && !@idle.first.ready?(true)
-          signal
+          @last_use = @home.used
+          if connection.shared?
+            held.clear
+            connection.idle? && (connection.closed? || @retired) ? drop(connection) : signal
+          elsif @retired || !connection.rest
+            drop(connection)
+            held.clear
+          else
+            (connection = held.pop) && @idle.push(connection) # another thread may have given it
+            signal
+          end
         end
 
         # Called when the connection has left HTTP.
-        def detach = leave
-
-        # Called by a finalizer, which must not wait.
-        def lose(connection, exchange) = @lost << [connection, exchange]
+        def detach(connection)
+          @places[connection] = false
+          signal
+        end
 
         def close
-          reap
-          drop(@idle.pop) until @idle.empty?
-          drop(@shared.last) until @shared.empty?
+          nil while drop_idle
+          @shared.dup.each { |connection| drop(connection) }
         end
+
+        # Returns the number of idle connections.
+        def idle = @idle.size + @shared.count(&:idle?)
+
+        # Ends the connection that has been idle for longest. Returns false if there is none.
+        def drop_idle
+          connection = @idle.shift || @shared.find(&:idle?) or return false
+          drop(connection)
+          true
+        end
+
+        # Ends connections that have been idle for too long, and those that the server has ended.
+        def sweep
+          return renew if @pid != Process.pid
+
+          @idle.size.times do
+            connection = @idle.shift or break
+            connection.ready?(false) ? @idle.push(connection) : drop(connection)
+          end
+          @shared.dup.each do |connection|
+            connection.capacity # receives an end
+            drop(connection) if connection.idle? && (connection.closed? || connection.rested?)
+          end
+        end
+
+        # Returns true if the pool has no connections. It then keeps none, because its home forgets
+        # it.
+        def retire = @retired = @idle.empty? && @shared.empty? && @waiting.zero? && open.none?
+
+        # Returns the places that are taken. A place is not taken for good: if its connection was
+        # lost by an exception, a kill or a forgotten response, the collector frees it.
+        def open = @places.keys.select { |place| place.is_a?(Making) ? !place.over : @places[place] && !place.transport.closed? }
 
         private
 
-        # Each step is atomic under the GVL. A waiter increments @waiting before it looks for a
-        # connection; otherwise it could miss a wake-up.
-        def kept(safe = false)
-          reap unless @lost.empty?
-          while (connection = @idle.pop)
-            return connection if connection.ready?(safe)
+        # A waiter increments @waiting before it looks for a connection; otherwise it could miss a
+        # wake-up.
+        def kept(held, safe = false)
+          while (held[0] = @idle.pop)
+            return held.first if held.first.ready?(safe)
 
-            drop(connection)
+            drop(held.first)
           end
-          usable_shared unless @shared.empty?
+          held[0] = usable_shared unless @shared.empty?
         end
 
         def usable_shared
@@ -73,39 +118,59 @@ module Gyre
           @shared.find { |connection| connection.capacity.positive? }
         end
 
-        # Returns a connection. Returns nil if the caller must make a connection, which is then
-        # counted. While a connection that may be shared is being made, other callers wait for it
-        # and get its failure.
-        def wait(until_s)
+        # Returns a connection, or a place for which the caller must make one. While a connection
+        # that may be shared is being made, other callers wait for it and get its failure. Asks the
+        # collector for lost places before it fails.
+        def wait(held, until_s)
           limits = @origin.limits
           at = [limits.pool_timeout_s && (Clock.now + limits.pool_timeout_s), until_s].compact.min
           failure = @failure
+          asked = false
           @waiting += 1
           loop do
-            connection = kept
+            connection = kept(held)
             return connection if connection
             raise @failure.dup unless @failure.equal?(failure)
 
-            shares = @connecting.positive? && @origin.perhaps_shared?
-            return (@open += 1) && nil if @open < limits.connections_limit && !shares
+            shares = @origin.perhaps_shared? && open.any?(Making)
+            return new_place if !shares && (open.size < limits.connections_limit || drop_useless)
 
             left = at && (at - Clock.now)
-            expire(shares) if left && left <= 0
-            @changed.wait(@lock, [left, LOST_CHECK_S].compact.min)
+            if left && left <= 0
+              expire(shares) if asked
+              asked = true
+              Thread.new { GC.start }.join # this stack may hold stale references, above its top
+            else
+              @changed.wait(@lock, [left, RECHECK_S].compact.min)
+            end
           end
         ensure
           @waiting -= 1
         end
 
+        # Drops closed connections now and then: keys cannot be deleted before Ruby 3.3.
+        def new_place
+          limit = @origin.limits.connections_limit
+          @places = open.each_with_object(ObjectSpace::WeakMap.new) { |place, places| places[place] = true } if @places.size > (2 * limit) + 8
+          Making.new(false).tap { |place| @places[place] = true }
+        end
+
+        # Ends an idle HTTP/2 connection that takes no requests, such as a silent one.
+        def drop_useless
+          connection = @shared.find { |shared| shared.idle? && shared.capacity.zero? }
+          connection && (drop(connection) || true)
+        end
+
         def expire(shares)
           raise Gyre::TimeoutError, "the connection that others have begun is not made yet" if shares
 
-          raise Exhausted, "all #{@open} connections are in use: raise connections_limit or pool_timeout_s"
+          raise Exhausted, "all #{open.size} connections are in use: raise connections_limit or pool_timeout_s"
         end
 
-        def connect(until_s)
-          @connecting += 1
-          connection = @origin.connect(until_s)
+        def connect(held, place, until_s)
+          @home.make_room
+          held[0] = connection = @origin.connect(until_s)
+          @places[connection] = true
           @shared << connection if connection.shared?
           connection
         rescue *FAILURES => error
@@ -113,16 +178,8 @@ module Gyre
           @failure = error if @origin.perhaps_shared? && !own
           raise
         ensure
-          @connecting -= 1
-          leave unless connection
+          place.over = true
           signal(all: true)
-        end
-
-        def reap
-          while (connection, exchange = @lost.shift)
-            exchange.cancel
-            give(connection)
-          end
         end
 
         # Closes a connection. Does nothing if it is shared and was dropped before: the end of its
@@ -131,11 +188,6 @@ module Gyre
           return if connection.shared? && !@shared.delete(connection)
 
           connection.close
-          leave
-        end
-
-        def leave
-          @open -= 1
           signal
         end
 
@@ -154,7 +206,8 @@ module Gyre
           @changed = Thread::ConditionVariable.new
           @idle = [] # HTTP/1.1 connections; the connection used last is at the end
           @shared = [] # HTTP/2 connections
-          @open = @waiting = @connecting = 0
+          @places = ObjectSpace::WeakMap.new # connections and Making => whether the place counts
+          @waiting = 0
           @failure = nil # error of the last connection that others waited for
         end
       end

@@ -41,6 +41,7 @@ module Gyre
         # Omits the query, as it may contain credentials.
         def url = "#{pool.origin.url}#{target[/\A[^?]*/]}"
 
+        def whole_url = "#{pool.origin.url}#{target}"
         def name = [method, url]
 
         # A proxy gets the whole address.

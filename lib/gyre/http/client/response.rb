@@ -26,13 +26,13 @@ module Gyre
         attr_reader :trailers
 
         # @api private
-        def initialize(request, exchange, connection, report = nil)
+        def initialize(request, exchange, held, report = nil)
           @request = request
           @status = exchange.status
           @head = exchange.head
-          @protocol = connection.protocol
+          @protocol = held.first.protocol
           @exchange = exchange
-          @connection = connection
+          @held = held # its connection
           @report = report
           leave if exchange.over?
         end
@@ -44,8 +44,8 @@ module Gyre
         # @return [String] "GET"
         def request_method = @request.method
 
-        # @return [String] address after redirects, without query
-        def url = @request.url
+        # @return [String] address after redirects
+        def url = @request.whole_url
 
         # @return [Boolean] whether the status is 200 to 299
         def ok? = status.between?(200, 299)
@@ -55,7 +55,7 @@ module Gyre
         def check
           return self if status < 400
 
-          raise StatusError.new(self, request_method, url)
+          raise StatusError.new(self, *@request.name)
         end
 
         # @param name [String] in any letter case
@@ -129,7 +129,7 @@ module Gyre
         end
 
         # @return [String]
-        def inspect = "#<#{self.class} #{status} #{request_method} #{url}>"
+        def inspect = "#<#{self.class} #{status} #{request_method} #{@request.url}>"
 
         # Reads the whole body.
         # @api private
@@ -154,24 +154,9 @@ module Gyre
           close
         end
 
-        # Gives the connection back even if the response is forgotten.
-        # @api private
-        def guard
-          ObjectSpace.define_finalizer(self, Loss.new(@request.pool, @connection, @exchange)) if @exchange
-          @guarded = true
-          self
-        end
-
-        # The finalizer of a response. A lambda would also keep its scope in memory.
-        Loss = Struct.new(:pool, :connection, :exchange) do
-          # Called by the garbage collector.
-          def call(_id) = pool.lose(connection, exchange)
-        end
-        private_constant :Loss
-
         # The connection after a switch of protocols.
         # @api private
-        attr_reader :connection
+        def connection = @held.first
 
         private
 
@@ -206,20 +191,18 @@ module Gyre
 
         def too_large(most)
           reason = "the body has more than #{most} bytes: stream it, or raise body_bytes_limit"
-          raise(@failure = TooLargeError.new(reason, request_method, url, :body))
+          raise(@failure = TooLargeError.new(reason, *@request.name, :body))
         end
 
+        # Does nothing if another thread has ended the response.
         def leave
-          exchange, @exchange = @exchange, nil
-          return unless exchange # another thread has ended the response
-
+          exchange = @exchange or return
           @trailers = exchange.trailers
-          ObjectSpace.undefine_finalizer(self) if @guarded
-          return @request.pool.detach if status == 101 # the connection speaks another protocol now
+          status == 101 ? @request.pool.detach(@held.first) : @request.pool.give(@held) # 101: it speaks another protocol now
+          return unless @exchange
 
-          @request.pool.give(@connection)
-          @connection = nil
-          @report&.finish(self, received)
+          @exchange = nil
+          @report&.finish(self, received) unless status == 101
         end
       end
     end
