@@ -11,6 +11,18 @@ require "support/engines"
 require "support/log_server"
 
 GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NATIVE.first(1)) do
+  def test_a_manager_is_told_of_reopened_files_and_of_the_end
+    told = Thread::Queue.new
+    manager = Object.new
+    %i[reloading ready stopping].each { |name| manager.define_singleton_method(name) { told << name } }
+    serve(manager: manager) do |server|
+      server.server.reopen
+      assert_equal %i[reloading ready], Array.new(2) { told.pop }
+      server.server.stop
+      assert_equal :stopping, told.pop
+    end
+  end
+
   def test_idle_connections_hold_no_fiber_and_hardly_any_memory
     count = backend == "select" ? 300 : 1000
     serve do |server|

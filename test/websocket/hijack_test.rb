@@ -57,7 +57,7 @@ module WebSocketHijacks
         stream.finish
         assert_equal "the end", stream.response.body
         eventually { served.accesses.size == 1 }
-        assert_nil served.accesses.first[1]
+        assert_equal 101, served.accesses.first[1]
         eventually { served.stats.values_at(:connections, :running) == [1, 0] }
       end
     end

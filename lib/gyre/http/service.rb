@@ -87,11 +87,16 @@ module Gyre
         finished(callables, exchange, env, status, headers, error) unless callables.nil? || callables.empty?
         callables = env["rack.after_reply"]
         replied(callables, env) unless callables.nil? || callables.empty?
-        @access_log&.call(env, sent || logged(exchange, status), exchange.body_bytes_sent, Clock.now - started)
+        @access_log&.call(env, sent || logged(exchange, env, status), exchange.body_bytes_sent, Clock.now - started)
       end
 
-      # Returns the status for the log; nil if the app itself responds on a hijacked socket.
-      def logged(exchange, status) = exchange.hijacked? && !exchange.head_sent? ? nil : status || NO_STATUS
+      # Returns the status for the log. If the app itself responds on a hijacked socket, the status
+      # is nil, or 101 for an upgrade.
+      def logged(exchange, env, status)
+        return status || NO_STATUS unless exchange.hijacked? && !exchange.head_sent?
+
+        env.key?("HTTP_UPGRADE") ? 101 : nil
+      end
 
       def close(env, body)
         body.close

@@ -55,11 +55,12 @@ module Gyre
       # @param report [#puts] gets lines about the server itself
       # @param restart [#call, nil] for USR2: gets input names; returns exec arguments or a refusal
       # @param handover [Gyre::CLI::Log::Handover, nil] moves listening sockets between processes
+      # @param manager [#reloading, #ready, #stopping, nil] is told of reopened files and of the end
       # @raise [ArgumentError] names the wrong setting
       # @raise [ExtensionRequired] without the C extension
       def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: nil, interval: 1,
                      sync_interval: 60, inputs: [], tls: nil, limits: {}, raw: false, origin: nil, signals: true, report: $stderr,
-                     restart: nil, handover: nil)
+                     restart: nil, handover: nil, manager: nil)
         Loop.require_native("the log server")
         @limits = Limits.from(limits)
         @report, @handover, @signals = report, handover, signals
@@ -72,7 +73,7 @@ module Gyre
         @sessions = Sessions.new(SESSIONS_LIMIT) { |id, service| @ingest.session(id, @routing.stored(id, service)) }
         @hub = Hub.new(self, key)
         @acceptors = []
-        @lifecycle = Lifecycle.new(self, @hub, @acceptors, handover, restart)
+        @lifecycle = Lifecycle.new(self, @hub, @acceptors, handover, restart, manager)
       end
 
       # Opens the sockets, so that clients can connect before {#run} serves them.

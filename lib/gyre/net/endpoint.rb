@@ -76,7 +76,7 @@ module Gyre
                    when String, Integer then read(address.to_s.strip, host, port)
                    end
         unless endpoint && transports.include?(endpoint.transport)
-          raise ArgumentError, "#{address.is_a?(String) ? address.strip.inspect : address.inspect} is not an address: write #{forms(transports)}"
+          raise ArgumentError, "#{address.is_a?(String) ? address.strip.inspect : address.inspect} is not an address: write #{forms(transports, tls)}"
         end
         raise ArgumentError, "#{endpoint}: the PROXY protocol is not supported here" if endpoint.proxy_protocol && !proxy
         return endpoint if tls || endpoint.tls.nil?
@@ -113,8 +113,9 @@ module Gyre
         { proxy_protocol: proxy, backlog: backlog&.to_i }
       end
 
-      def forms(transports)
+      def forms(transports, tls)
         words = FORMS.values_at(*transports)
+        words.insert(1, "ssl://host:port") if tls && transports.include?(:tcp)
         words += ["host:port", "a port"] if transports.include?(:tcp)
         words.size == 1 ? words.first : "#{words[0..-2].join(", ")} or #{words.last}"
       end

@@ -26,7 +26,7 @@ module Gyre
     FOREIGN_WORDS = {
       certificate: "write cert", certificate_file: "write cert", ssl_certificate: "write cert", cert_path: "write cert",
       cert_pem: "write cert, which takes PEM, too", key_pem: "write key, which takes PEM, too", private_key: "write key", key_path: "write key",
-      ssl_certificate_key: "write key", ca_file: "write ca", verify_mode: "write verify: true (force_peer) or optional (peer)",
+      ssl_certificate_key: "write key", ca_file: "write ca", verify_mode: "write verify: true (force_peer) or optional (peer); leave it out (none)",
       verification_flags: "write crl for revoked certificates", ssl_cipher_filter: "write ciphers", ssl_ciphersuites: "write ciphersuites",
       no_tlsv1: OLD_VERSIONS, no_tlsv1_1: OLD_VERSIONS, reuse: "leave it out: sessions are resumed by tickets",
       key_password_command: "store the key without a passphrase (openssl pkey -in KEY -out NEW)",

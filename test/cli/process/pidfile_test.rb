@@ -22,6 +22,12 @@ class CLIPidfileTest < Minitest::Test
     pid
   end
 
+  def test_it_is_own_once_it_is_written
+    refute_predicate @pidfile, :own?
+    @pidfile.write
+    assert_predicate @pidfile, :own?
+  end
+
   def test_a_link_that_is_planted_leads_nowhere
     Dir.mktmpdir do |folder|
       File.write(other = File.join(folder, "other"), "untouched")

@@ -6,6 +6,7 @@ require "gyre/cli/dns"
 require "gyre/cli/flags"
 require "gyre/cli/listen_errors"
 require "gyre/cli/process/privileges"
+require "gyre/cli/process/service_manager"
 require "gyre/signals"
 require "gyre/web/cluster/hooks"
 require "gyre/web/cluster/mold"
@@ -72,6 +73,7 @@ module Gyre
         # Binds the sockets and, if there are no workers, reads rules and zones; then gives up
         # root's rights.
         def serve(privileges)
+          @manager = ServiceManager.new
           log = privileges.making(@values[:log]) { open_log }
           @sockets = explaining("--bind") { Gyre::DNS::Sockets.new(addresses, workers: @values[:workers] || 1) }
           part = @values[:workers] ? supervisor(@values[:workers]) : explaining("--bind") { Service.new(make_server(log), log, @err) }
@@ -82,13 +84,26 @@ module Gyre
           part.run do |server|
             serve_metrics
             announce
-            heed("INT", "TERM", "HUP") { |name| name == "HUP" ? part.reload_now : server.stop }
+            heed("INT", "TERM", "HUP") { |name| name == "HUP" ? reloading { part.reload_now } : stopping { server.stop } }
           end
           DONE
         end
 
         def heed(*names, &block)
           Task.current.async("signals", transient: true) { Gyre.signals(*names).each(&block) }
+        end
+
+        # Yields between the service manager's lines about a reload.
+        def reloading
+          @manager.reloading
+          yield
+        ensure
+          @manager.ready
+        end
+
+        def stopping
+          @manager.stopping
+          yield
         end
 
         # The first process owns the sockets. Its mold reads rules and zones and forks the workers.
@@ -107,10 +122,10 @@ module Gyre
             serve_metrics
             heed("INT", "TERM", "HUP", "USR1", "CHLD") do |name|
               case name
-              when "HUP" then supervisor.signal_workers(:HUP)
+              when "HUP" then reloading { supervisor.signal_workers(:HUP) }
               when "USR1" then supervisor.rolling_restart
               when "CHLD" then supervisor.reap
-              else supervisor.stop
+              else stopping { supervisor.stop }
               end
             end
           end
@@ -124,6 +139,7 @@ module Gyre
         def announce(more = nil)
           metrics = "; metrics on #{@metrics.urls.join(", ")}" if @metrics
           @err.puts("gyre dns: listens on #{@sockets.endpoints.join(", ")}#{metrics}; process #{Process.pid}#{more}")
+          @manager.ready
         end
 
         def become_mold

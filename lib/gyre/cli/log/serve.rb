@@ -6,7 +6,9 @@ require "gyre/cli/listen_errors"
 require "gyre/cli/log"
 require "gyre/cli/log/configuration"
 require "gyre/cli/process/pidfile"
+require "gyre/cli/process/privileges"
 require "gyre/cli/process/restart"
+require "gyre/cli/process/service_manager"
 
 module Gyre
   module CLI
@@ -109,10 +111,18 @@ module Gyre
         # Handles signals before it writes the pidfile and prints that it listens, because a reader
         # of these may send a signal at once.
         def run(configuration, pidfile)
-          server = listen(configuration)
+          privileges = Privileges.new(*configuration.values.values_at(:user, :group))
+          manager = ServiceManager.new
+          server = listen(configuration, privileges, manager)
+          if privileges.wanted? # the files are the user's, and only root may be able to make the pidfile
+            privileges.making(pidfile.path) { pidfile.write } if pidfile
+            privileges.drop
+          end
           complete = server.run do
-            pidfile&.write
+            pidfile.write unless pidfile.nil? || pidfile.own?
             announce(server, configuration)
+            manager.attend(Task.current) { "#{server.status[:messages]} messages" }
+            manager.ready
             yield if block_given?
           end
           complete ? DONE : FAILED
@@ -120,9 +130,12 @@ module Gyre
           pidfile&.remove
         end
 
-        def listen(configuration)
-          server = { report: @err, restart: Restart.new, handover: Handover.receive }
-          listening_errors { Gyre::Log::Server.new(**configuration.settings, **server).listen }
+        def listen(configuration, privileges, manager)
+          own = { report: @err, restart: Restart.new, handover: Handover.receive, manager: manager }
+          listening_errors do
+            server = privileges.opening(configuration.default_log) { Gyre::Log::Server.new(**configuration.settings, **own) }
+            server.listen
+          end
         end
 
         # Binds the sockets that a new program would not inherit, to find errors while the former

@@ -28,6 +28,9 @@ module Gyre
                           "or remove the file if that process is another program"
       end
 
+      # True if the file has this process's pid already, as after USR2.
+      def own? = owner == Process.pid
+
       # Raises StartError if another living process owns the file, or on a write error.
       def write
         check

@@ -33,6 +33,9 @@ module Gyre
         yield.tap { File.lchown(@user&.uid, @group, path) }
       end
 
+      # Yields to open files, which become the user's. `path` is for an error.
+      def opening(path, &block) = wanted? ? as_user(path, &block) : yield
+
       # True if only root can change the folder and the folders above it.
       def self.roots_own?(folder)
         at = "/"

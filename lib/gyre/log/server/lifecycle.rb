@@ -20,8 +20,8 @@ module Gyre
 
       attr_reader :started_s
 
-      def initialize(server, hub, acceptors, handover, restart)
-        @server, @hub, @acceptors, @handover, @restart = server, hub, acceptors, handover, restart
+      def initialize(server, hub, acceptors, handover, restart, manager)
+        @server, @hub, @acceptors, @handover, @restart, @manager = server, hub, acceptors, handover, restart, manager
         @committer = server.committer
         @tasks = {} # :restart, :stop, and each reopening task
       end
@@ -52,7 +52,9 @@ module Gyre
       def reopen(why)
         key = Object.new
         spawn(key, "reopen") do
+          @manager&.reloading
           done = @committer.reopen(stop_timeout_s)
+          @manager&.ready
           files = Units.count(@server.routing.files, "file")
           @server.report(done ? "reopened #{files} (#{why})" : "not all of #{files} could be reopened (#{why})")
           yield done if block_given?
@@ -94,6 +96,7 @@ module Gyre
 
       def stop
         @complete = false
+        @manager&.stopping
         @tasks[:restart]&.stop
         @acceptors.each(&:ready).each(&:pause)
         @acceptors.each { |acceptor| acceptor.listener.close }

@@ -70,7 +70,9 @@ module Gyre
           ],
           "The process" => [
             row[:daemonize, :flag, "leave the terminal", default: false, short: "-x"],
-            row[:pidfile, :file, "holds the process id while the server runs", short: "-w", argument: "[FILE]"]
+            row[:pidfile, :file, "holds the process id while the server runs", short: "-w", argument: "[FILE]"],
+            row[:user, :text, "become this user once the sockets are open", argument: "NAME"],
+            row[:group, :text, "become this group, instead of the user's", argument: "NAME"]
           ],
           nil => [
             row[:logs, LOG, "where services go", list: true, default: []],
