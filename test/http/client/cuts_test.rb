@@ -51,7 +51,7 @@ class HTTPClientCutsTest < Minitest::Test
     Gyre.run do
       client.get(path).body
     rescue Gyre::HTTP::Client::ConnectionError, Gyre::HTTP::Client::ProtocolError => error
-      assert_equal 0, client.instance_variable_get(:@homes).values.flat_map(&:values).sum { |pool| pool.instance_variable_get(:@open) }, error.message
+      assert_equal 0, client.instance_variable_get(:@homes).values.flat_map(&:pools).sum { |pool| pool.open.size }, error.message
       error
     end
   ensure

@@ -23,9 +23,14 @@ module GyreTest
       def read(length) = @socket.read(length)
       def line = @socket.gets("\r\n")
 
-      def write(bytes)
-        @socket.write(bytes)
+      def write(*bytes)
+        @socket.write(*bytes)
         true
+      end
+
+      def reset
+        @socket.setsockopt(:SOCKET, :LINGER, [1, 0].pack("ii"))
+        @socket.close
       end
 
       def end_writing
