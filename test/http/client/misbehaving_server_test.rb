@@ -40,7 +40,8 @@ class HTTPClientMisbehavingServerTest < Minitest::Test
         way.call { |index| 4.times { |call| ask(client, Random.new(seed + index), "#{turn}.#{index}.#{call}", seed) } }
       end
       client.close
-      eventually(what: "seed #{seed}: a whole pool") { GC.start || client.instance_variable_get(:@homes).values.flat_map(&:pools).all? { |pool| pool.open.empty? } }
+      pools = client.instance_variable_get(:@homes).values.flat_map(&:pools)
+      eventually(what: "seed #{seed}: a whole pool") { GC.start || pools.all? { |pool| pool.open.empty? } }
     end
     twice = Array.new(posts.size) { posts.pop }.tally.select { |_, times| times > 1 }
     assert_empty twice, "seed #{seed}"
