@@ -144,7 +144,7 @@ module Gyre
       def authorization(basic, bearer, user)
         return "Bearer #{bearer}" if bearer
 
-        "Basic #{[(basic || user.split(":", 2).map { |word| URI.decode_www_form_component(word) }).join(":")].pack("m0")}"
+        Origin.basic(*(basic || user.split(":", 2).map { |word| Proxy.decode(word) }))
       end
 
       def respond(method, url, body: nil, headers: nil, query: nil, json: nil, form: nil, multipart: nil, timeout_s: @limits.timeout_s,
@@ -155,26 +155,29 @@ module Gyre
       end
 
       def make(method, url, headers, query, timeout_s)
+        headers &&= plain(headers)
+        tunnel = headers&.key?("upgrade") # a proxy drops this field
         if @host && !url.match?(%r{\A[a-z]+://}i)
-          pool = pool_of(@scheme, @host, @port)
+          pool = pool_of(@scheme, @host, @port, tunnel)
           url = url[/\A[^#]*/] if url.include?("#")
           target = url.start_with?("/", "?") || url.empty? ? "#{@path}#{url}" : "#{@path}/#{url}"
           target = "/#{target}" unless target.start_with?("/")
           target = url if url == "*" && method.to_s.casecmp?("OPTIONS") # RFC 9110, section 9.3.7
         else
           scheme, host, port, user, target = Origin.split(url)
-          pool = pool_of(scheme, host, port)
+          pool = pool_of(scheme, host, port, tunnel)
         end
         target = "#{target}#{target.include?("?") ? "&" : "?"}#{Request.encode(:query, query)}" if query
-        headers = { **plain(headers || {}), "authorization" => authorization(nil, nil, user) } if user
+        headers = { **(headers || {}), "authorization" => authorization(nil, nil, user) } if user
         method = method.to_s.upcase unless method.is_a?(String)
-        Request.new(method, pool, target, timeout_s && (Clock.now + timeout_s), headers && plain(headers))
+        Request.new(method, pool, target, timeout_s && (Clock.now + timeout_s), headers)
       end
 
-      def pool_of(scheme, host, port)
+      def pool_of(scheme, host, port, tunnel = nil)
         home = @homes[Fiber.current_scheduler] || home_of(Fiber.current_scheduler)
         key = base?(scheme, host, port) ? :base : [scheme, host, port]
-        home[key] || home.add(key) { new_pool(scheme, host, port, home) }
+        key = [key, :tunnel] if tunnel
+        home[key] || home.add(key) { new_pool(scheme, host, port, home, tunnel) }
       end
 
       def home_of(scheduler)
@@ -191,9 +194,9 @@ module Gyre
       def base?(scheme, host, port) = host == @host && scheme == @scheme && port == @port
 
       # If there is a base_url, only its origin gets the secret fields.
-      def new_pool(scheme, host, port, home)
+      def new_pool(scheme, host, port, home, tunnel)
         fields = @host.nil? || base?(scheme, host, port) ? @headers : @headers.except(*Request::SECRET)
-        origin = Origin.new(scheme, host, port, @options)
+        origin = Origin.new(scheme, host, port, @options, tunnel: tunnel)
         @app ? App.new(@app, origin, fields) : Pool.new(origin, fields, home)
       end
 
@@ -227,8 +230,12 @@ module Gyre
         response&.close unless returned
       end
 
+      # Equal lines of a broken proxy count once.
       def location_of(response)
-        response["location"] if @limits.redirects_limit.positive? && REDIRECTS.include?(response.status)
+        return unless @limits.redirects_limit.positive? && REDIRECTS.include?(response.status) && (location = response["location"])
+
+        lines = location.split(", ")
+        lines.uniq.one? ? lines.first : location
       end
 
       # Returns the seconds of Retry-After if the request may be sent again after that time.
@@ -240,15 +247,17 @@ module Gyre
       end
 
       def redirect(request, status, location)
-        url = URI.join(request.url, location.gsub(/[^\x21-\x7e]/n) { |byte| format("%%%02X", byte.ord) }).to_s
+        tunnel = request.fields.key?("upgrade")
+        url = Origin.resolve(request.pool.origin.url, request.target, location).to_s
+        url = url.sub(/\Aws/i, "http") if tunnel
         scheme, host, port, _user, target = Origin.split(url)
         raise stray("a redirect from https to http is not followed", request) if request.pool.origin.tls? && scheme == "http"
 
-        following = request.redirected(status, pool_of(scheme, host, port), target)
+        following = request.redirected(status, pool_of(scheme, host, port, tunnel), target)
         raise stray("the body cannot be sent again to #{following.url}", request) unless following.repeatable?
 
         following
-      rescue URI::Error, ArgumentError
+      rescue ArgumentError
         # Omits the cause, which would show the address.
         raise stray("the redirect's address is not one", request), cause: nil
       end

@@ -56,6 +56,37 @@ class HTTPClientCookiesTest < Minitest::Test
     assert_equal ["own=1", nil], [sent("github.io"), sent("me.github.io")]
   end
 
+  def test_suffixes_of_other_scripts_are_known_in_punycode
+    skip "the package publicsuffix is not installed" unless File.exist?("/usr/share/publicsuffix/public_suffix_list.dat")
+
+    cookies.store(origin("evil.xn--55qx5d.cn"), "/", ["a=1; domain=xn--55qx5d.cn", "b=1; domain=evil.xn--55qx5d.cn"])
+    assert_nil sent("bank.xn--55qx5d.cn")
+    assert_equal "b=1", sent("evil.xn--55qx5d.cn")
+  end
+
+  def test_names_in_punycode
+    { "b\u00fccher" => "xn--bcher-kva", "\u043c\u043e\u0441\u043a\u0432\u0430" => "xn--80adxhks", "\u516c\u53f8" => "xn--55qx5d",
+      "*.\u0b2d\u0b3e\u0b30\u0b24" => "*.xn--3hcrj9c", "com" => "com" }.each do |name, ascii|
+      assert_equal ascii, Gyre::HTTP::Client::PublicSuffixes.send(:ascii, name)
+    end
+  end
+
+  def test_name_and_value_may_have_4096_bytes
+    [4095, 4096].each { |size| cookies.store(origin("a.test"), "/", ["s=#{"v" * size}; path=/; expires=Fri, 31 Dec 2038 23:59:59 GMT"]) }
+    assert_equal 4097, sent("a.test").bytesize
+    cookies.store(origin("b.test"), "/", ["a=1; path=/#{"x" * 1024}"])
+    assert_equal "a=1", sent("b.test")
+  end
+
+  def test_dates_are_utc_in_each_form
+    ["Wed, 09 Jun 2021 10:18:14 GMT", "Wednesday, 09-Jun-21 10:18:14", "Wed Jun  9 10:18:14 2021", "9 June 2021 10:18:14 +0900"].each do |text|
+      assert_equal Time.utc(2021, 6, 9, 10, 18, 14), cookies.send(:date, text), text
+    end
+    ["", "soon", "Wed, 09 Jun 2021", "09 Jun 99999 10:18:14", "09 Jun 2021 24:00:00", "40 Jun 2021 10:00:00"].each do |text|
+      assert_nil cookies.send(:date, text), text
+    end
+  end
+
   private
 
   def cookies = @cookies ||= Gyre::HTTP::Client::Cookies.new

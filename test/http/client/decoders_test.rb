@@ -49,6 +49,53 @@ class HTTPClientDecodersTest < Minitest::Test
     assert_raises(Decoders::Damaged) { decoded("gzip", "#{whole}rest") }
   end
 
+  def test_raw_deflate_is_found_however_it_is_cut
+    raw = Zlib::Deflate.new(9, -Zlib::MAX_WBITS).deflate(TEXT, Zlib::FINISH)
+    [1, 2, 5].each { |at| assert_equal [TEXT, true], decoded("deflate", raw[0, at], raw[at..]) }
+    assert_equal [TEXT, true], decoded("deflate", *Zlib::Deflate.deflate(TEXT).chars)
+    refute decoded("deflate", raw[0]).last
+  end
+
+  def test_each_flushed_piece_is_decoded_at_once
+    { "gzip" => Zlib::Deflate.new(nil, 31), "deflate" => Zlib::Deflate.new }.each do |coding, deflate|
+      decoder = Decoders.for(coding)
+      3.times do |index|
+        came = "".b
+        decoder.decode(deflate.deflate("event #{index}\n", Zlib::SYNC_FLUSH)) { |piece| came << piece }
+        assert_equal "event #{index}\n", came, coding
+      end
+      deflate.finish
+    ensure
+      [decoder, deflate].each(&:close)
+    end
+  end
+
+  # Otherwise a server could make the client copy a piece once for each of 30,000 members.
+  def test_the_work_for_empty_members_grows_with_their_bytes_only
+    start = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+    assert_equal ["", true], decoded("gzip", Zlib.gzip("") * 30_000)
+    assert_operator Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - start, :<, 2
+  end
+
+  def test_a_list_of_codings_is_undone_in_reverse_order
+    twice = Zlib.gzip(Zlib::Deflate.deflate(TEXT))
+    ["deflate, gzip", "Deflate,GZIP", "aws-chunked, deflate, identity, gzip,"].each do |codings|
+      assert_equal [TEXT, true], decoded(codings, twice)
+      assert_equal [TEXT, true], decoded(codings, *twice.chars)
+    end
+    refute decoded("deflate, gzip", twice.byteslice(0..-2)).last
+    refute decoded("deflate, gzip", Zlib.gzip(Zlib::Deflate.deflate(TEXT).byteslice(0..-2))).last
+    ["gzip, compress", "gzip, gzip, gzip", "identity", ""].each { |codings| assert_nil Decoders.for(codings), codings }
+  end
+
+  def test_the_bytes_between_two_codings_are_counted
+    decoder = Decoders.for("gzip, gzip")
+    decoder.decode(Zlib.gzip(Zlib.gzip("") * 5000)) { flunk }
+    assert_equal 100_000, decoder.passed
+  ensure
+    decoder&.close
+  end
+
   def test_the_callers_own_error_passes
     assert_raises(Zlib::BufError) { Decoders.for("gzip").then { |decoder| decoder.decode(Zlib.gzip(TEXT)) { raise Zlib::BufError } } }
   end

@@ -99,7 +99,12 @@ class HTTPClientRepliesTest < Minitest::Test
     "a body where a head belongs" => ["<html>", :refused],
     # header lines
     "space before the first line" => ["#{OK} Host: foo\r\n\r\n", :refused],
-    "folded line" => ["#{OK}A: b\r\n c\r\n\r\n", :refused],
+    "folded line" => ["#{OK}A: b\r\n c\r\n\r\n", [200, ""], false],
+    "folded length" => ["#{OK}Content-Length: 1\r\n 0\r\n\r\n", :refused],
+    "length in a folded line" => ["#{OK}Content-Length:\r\n 1\r\n\r\nx", :refused],
+    "folded transfer-encoding" => ["#{OK}Transfer-Encoding: chunked\r\n , gzip\r\n\r\n", :refused],
+    "folded connection" => ["#{OK}Connection: keep-alive\r\n , close\r\nContent-Length: 0\r\n\r\n", :refused],
+    "folded trailer" => ["#{CHUNKED}0\r\nA: b\r\n c\r\n\r\n", :refused],
     "space in a name" => ["#{OK}en-US Content-Type: text/xml\r\n\r\n", :refused],
     "space before the colon" => ["#{OK}Content-Length : 1\r\n\r\nx", :refused],
     "lines separated by CR" => ["#{OK}Foo: 1\rBar: 2\r\n\r\n", :refused],
@@ -118,6 +123,15 @@ class HTTPClientRepliesTest < Minitest::Test
     define_method(:"test_#{name.tr(" ", "_")}_byte_by_byte") { check(bytes, result, again, method, 1) }
   end
 
+  def test_a_folded_value_is_one_line
+    fold = "A: one,  \r\n\ttwo\r\n \r\nB:\r\n  three\r\n"
+    [1, 1000].each do |step|
+      seen = nil
+      check("#{OK}#{fold}Content-Length: 1\r\n\r\nx", [200, "x"], true, "GET", step) { |exchange| seen = exchange.headers.values_at("a", "b") }
+      assert_equal [%w[one, two], "three"], [seen.first.split, seen.last], step
+    end
+  end
+
   def test_packed_fields_lie_within_their_text
     connection = Gyre::HTTP::Client::H1Connection
     packed = ->(*numbers) { "#{numbers.pack("LLLLSS")}A1" } # count, name, value, the value's length, the name's, flags
@@ -128,7 +142,7 @@ class HTTPClientRepliesTest < Minitest::Test
 
   private
 
-  def check(bytes, result, again, method, step)
+  def check(bytes, result, again, method, step, &)
     Gyre.run do |task|
       ours, theirs = UNIXSocket.pair
       writer = task.async do
@@ -141,7 +155,7 @@ class HTTPClientRepliesTest < Minitest::Test
         nil # refused already
       end
       connection = Gyre::HTTP::Client::H1Connection.new(Gyre::Transport.new(ours, "peer"), Gyre::HTTP::Client::Limits.new)
-      got = outcome(connection, method || "GET")
+      got = outcome(connection, method || "GET", &)
       writer.wait
       result.is_a?(Symbol) ? assert_equal(result, got) : assert_equal([*result, again], [*got, connection.rest])
     ensure
@@ -152,6 +166,7 @@ class HTTPClientRepliesTest < Minitest::Test
 
   def outcome(connection, method)
     exchange = connection.request(method, "/", { "host" => "a" }, nil, nil)
+    yield exchange if block_given?
     body = +""
     while (piece = exchange.read)
       body << piece

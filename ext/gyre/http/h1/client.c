@@ -42,7 +42,8 @@ struct client {
     struct gyre_http1_chunked chunks;
     int64_t remaining; /* bytes left of a body with a length */
   };
-  int64_t until_ns; /* when the request or the idle time must end; negative: no limit */
+  int64_t until_ns;       /* when the request or the idle time must end; negative: no limit */
+  int64_t piece_until_ns; /* when the next piece of the body must be there; negative: no limit */
   struct gyre_http_client_limits limits;
   float keep_ns;        /* longest idle time after this response; negative: no limit */
   uint32_t piece_bytes; /* size of the body's next read; doubled after a read that was full */
@@ -98,6 +99,8 @@ static struct gyre_transport_object *await(struct client *client, struct gyre_tr
   int64_t until_ns = limit_ns < 0 ? INT64_MAX : since_ns + limit_ns;
   bool whole = client->until_ns >= 0 && client->until_ns < until_ns;
   if (whole) until_ns = client->until_ns;
+  if (step == GYRE_CLIENT_RECEIVES && client->piece_until_ns >= 0 && client->piece_until_ns < until_ns)
+    until_ns = client->piece_until_ns;
   int64_t left_ns = until_ns == INT64_MAX ? -1 : until_ns > now_ns ? until_ns - now_ns : 0;
   bool ready = gyre_socket_wait(object->io, transport->fd, wants, left_ns);
   object = gyre_transport_object_get(client->transport);
@@ -549,9 +552,11 @@ static VALUE read_plain(VALUE self, struct client *client) {
   return length ? piece : Qnil;
 }
 
-/* Returns the body's next piece; nil at the end. */
-static VALUE client_read(VALUE self) {
+/* Returns the body's next piece; nil at the end. Its time may be limited to some seconds. */
+static VALUE client_read(int count, VALUE *arguments, VALUE self) {
   struct client *client = get(self);
+  rb_check_arity(count, 0, 1);
+  client->piece_until_ns = count ? gyre_socket_now() + (int64_t)(NUM2DBL(arguments[0]) * 1e9) : -1;
   if (client->state != RECEIVING) return Qnil;
   gyre_socket_give_way();
   return client->body == GYRE_REPLY_CHUNKED ? read_chunked(self, client) : read_plain(self, client);
@@ -619,7 +624,7 @@ void gyre_init_http1_client(void) {
   rb_define_method(class, "head", client_head, 0);
   rb_define_method(class, "headers", client_headers, 0);
   rb_define_method(class, "trailers", client_trailers, 0);
-  rb_define_method(class, "read", client_read, 0);
+  rb_define_method(class, "read", client_read, -1);
   rb_define_method(class, "over?", client_is_over, 0);
   rb_define_method(class, "used?", client_is_answered, 0);
   rb_define_method(class, "ready?", client_is_ready, 1);

@@ -8,6 +8,8 @@
 #include "http/h1/fields.h"
 #include "http/scan.h"
 
+#include <string.h>
+
 int gyre_http1_refuse(struct gyre_http_head *head, uint16_t status, const char *reason) {
   head->phase = PHASE_REFUSED;
   head->status = status;
@@ -42,6 +44,22 @@ static int refuse_value(struct gyre_http_head *head, char byte) {
   return gyre_http1_refuse(head, 400, "a control byte in a header's value");
 }
 
+/* Lets the last field go on in a folded line at `p`: blanks replace the line's end in the input
+ * (RFC 9112, section 5.2). Returns false if the field has been interpreted. */
+static bool unfold(struct gyre_http_head *head, const char *bytes, const char *p) {
+  struct gyre_http_field *field = head->fields + head->field_count - 1;
+  char *end = (char *)bytes + field->value + field->value_length;
+  switch (field->flags & GYRE_HTTP_FIELD_NAME_MASK) {
+  case GYRE_HTTP_FIELD_CONTENT_LENGTH:
+  case GYRE_HTTP_FIELD_TRANSFER_ENCODING:
+  case GYRE_HTTP_FIELD_CONNECTION: return false;
+  default: break;
+  }
+  memset(end, ' ', (size_t)(p - end));
+  head->field_count--;
+  return true;
+}
+
 int gyre_http1_stop_at(struct gyre_http_head *head, const char *bytes, const char *p, bool limited,
                        enum gyre_http1_phase phase) {
   if (limited && phase < PHASE_FIELD) return gyre_http1_refuse(head, 414, "a request line that is too long");
@@ -53,7 +71,7 @@ int gyre_http1_stop_at(struct gyre_http_head *head, const char *bytes, const cha
 
 int gyre_http1_fields_parse(struct gyre_http_head *head, const char *bytes, size_t length,
                             const struct gyre_http_head_limits *limits, gyre_http1_field_meaning *meaning,
-                            bool every_field) {
+                            enum gyre_http1_section section) {
   if (head->phase == PHASE_REFUSED) return -1;
   if (head->phase == PHASE_DONE) return 1;
   if (length < head->position) return 0;
@@ -84,6 +102,11 @@ int gyre_http1_fields_parse(struct gyre_http_head *head, const char *bytes, size
   for (;;) {
     NEED(PHASE_FIELD);
     if (*p == '\r') break;
+    if (is_blank(*p) && head->field_count > 0 && section == GYRE_HTTP1_RESPONSE && unfold(head, bytes, p)) {
+      field = head->fields + head->field_count;
+      if (field->value_length == 0) goto value_start;
+      goto value;
+    }
     if (is_blank(*p)) {
       return gyre_http1_refuse(
           head, 400, head->field_count == 0 ? "white space before the first header line" : "a folded header line");
@@ -120,7 +143,7 @@ int gyre_http1_fields_parse(struct gyre_http_head *head, const char *bytes, size
     while (field->value_length > 0 && is_blank(bytes[field->value + field->value_length - 1])) field->value_length--;
     known = known_name(bytes + field->name, field->name_length);
     field->flags |= known;
-    int meant = known != GYRE_HTTP_FIELD_OTHER || every_field ? meaning(head, bytes, field) : 0;
+    int meant = known != GYRE_HTTP_FIELD_OTHER || section == GYRE_HTTP1_TRAILERS ? meaning(head, bytes, field) : 0;
     if (meant < 0) return -1;
     if (meant == 0) head->field_count++;
   }

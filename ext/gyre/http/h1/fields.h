@@ -31,12 +31,14 @@ enum gyre_http1_phase {
 typedef int gyre_http1_field_meaning(struct gyre_http_head *head, const char *bytes,
                                      const struct gyre_http_field *field);
 
+enum gyre_http1_section { GYRE_HTTP1_REQUEST, GYRE_HTTP1_RESPONSE, GYRE_HTTP1_TRAILERS };
+
 /* Continues at head->position in the section that begins at head->section. Calls `meaning` for
- * known names, or for every field. Returns 1 after the blank line, 0 if incomplete, -1 if
- * refused. */
+ * known names, in trailers for every field. Unfolds folded lines of a response, for which `bytes`
+ * must be writable. Returns 1 after the blank line, 0 if incomplete, -1 if refused. */
 int gyre_http1_fields_parse(struct gyre_http_head *head, const char *bytes, size_t length,
                             const struct gyre_http_head_limits *limits, gyre_http1_field_meaning *meaning,
-                            bool every_field);
+                            enum gyre_http1_section section);
 
 /* Stops at `p`: saves the position and returns 0, or, if `limited`, refuses and returns -1. */
 int gyre_http1_stop_at(struct gyre_http_head *head, const char *bytes, const char *p, bool limited,

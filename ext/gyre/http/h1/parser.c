@@ -314,7 +314,7 @@ int gyre_http1_head_parse(struct gyre_http_head *head, const char *bytes, size_t
   int result = 1;
   if (head->phase < PHASE_FIELD && length >= head->position) result = parse_request_line(head, bytes, length, limits);
   if (result <= 0) return result;
-  result = gyre_http1_fields_parse(head, bytes, length, limits, header_meaning, false);
+  result = gyre_http1_fields_parse(head, bytes, length, limits, header_meaning, GYRE_HTTP1_REQUEST);
   return result > 0 ? conclude(head) : result;
 }
 
@@ -329,6 +329,6 @@ void gyre_http1_trailers_reset(struct gyre_http_head *trailers, struct gyre_http
 
 int gyre_http1_trailers_parse(struct gyre_http_head *trailers, const char *bytes, size_t length,
                               const struct gyre_http_head_limits *limits) {
-  int result = gyre_http1_fields_parse(trailers, bytes, length, limits, trailer_meaning, true);
+  int result = gyre_http1_fields_parse(trailers, bytes, length, limits, trailer_meaning, GYRE_HTTP1_TRAILERS);
   return result > 0 ? (int)trailers->position : result;
 }

@@ -66,7 +66,7 @@ int gyre_http1_reply_parse(struct gyre_http_head *head, const char *bytes, size_
   int result = 1;
   if (head->phase < PHASE_FIELD && length >= head->position) result = parse_line(head, bytes, length, limits);
   if (result <= 0) return result;
-  result = gyre_http1_fields_parse(head, bytes, length, limits, reply_meaning, false);
+  result = gyre_http1_fields_parse(head, bytes, length, limits, reply_meaning, GYRE_HTTP1_RESPONSE);
   if (result <= 0) return result;
   bool persists = head->minor_version > 0 || (head->seen & SEEN_KEEP_ALIVE);
   if (persists && !(head->seen & SEEN_CLOSE)) head->flags |= GYRE_HTTP_HEAD_KEEP_ALIVE;

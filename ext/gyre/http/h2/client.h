@@ -51,6 +51,7 @@ struct gyre_http2_call {
   struct gyre_wait *reader, *writer; /* on the stacks of parked fibers */
   int64_t began_ns;                  /* coarse time */
   int64_t until_ns;                  /* end of the request's time; -1: none */
+  int64_t piece_until_ns;            /* when the next piece of the body must be there; -1: no limit */
   int64_t received;                  /* body bytes taken by the caller */
   uint16_t status;                   /* of the newest head; 0: none */
   uint8_t interims;                  /* number of interim heads */

@@ -148,6 +148,8 @@ static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre
   int64_t now_ns = gyre_socket_now(), left_ns = limit_ns < 0 ? INT64_MAX : since_ns + limit_ns - now_ns;
   bool whole = call->until_ns >= 0 && call->until_ns - now_ns < left_ns;
   if (whole) left_ns = call->until_ns - now_ns;
+  if (step == GYRE_CLIENT_RECEIVES && call->piece_until_ns >= 0 && call->piece_until_ns - now_ns < left_ns)
+    left_ns = call->piece_until_ns - now_ns;
   if (left_ns <= 0) time_out(call, step, whole ? -1 : limit_ns);
   wait_for_change(call, place, left_ns == INT64_MAX ? -1 : left_ns);
   return call->stream;
@@ -377,9 +379,11 @@ static VALUE call_receive_head(VALUE self) {
   return UINT2NUM(call->status);
 }
 
-/* Returns the body's next piece; nil at the end. */
-static VALUE call_read(VALUE self) {
+/* Returns the body's next piece; nil at the end. Its time may be limited to some seconds. */
+static VALUE call_read(int count, VALUE *arguments, VALUE self) {
   struct gyre_http2_call *call = call_get(self);
+  rb_check_arity(count, 0, 1);
+  call->piece_until_ns = count ? gyre_socket_now() + (int64_t)(NUM2DBL(arguments[0]) * 1e9) : -1;
   struct gyre_http2_client *client = client_of(call);
   VALUE early = call->early;
   call->early = Qnil;
@@ -461,7 +465,7 @@ void gyre_init_http2_client_call(void) {
   rb_define_method(call_class, "write", call_write, 1);
   rb_define_method(call_class, "finish", call_finish, 0);
   rb_define_method(call_class, "receive_head", call_receive_head, 0);
-  rb_define_method(call_class, "read", call_read, 0);
+  rb_define_method(call_class, "read", call_read, -1);
   rb_define_method(call_class, "cancel", call_cancel, 0);
   rb_define_method(call_class, "unanswered", call_unanswered, 0);
   rb_define_method(call_class, "status", call_status, 0);

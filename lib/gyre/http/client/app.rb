@@ -41,7 +41,7 @@ module Gyre
         end
 
         def head = headers
-        def read = @pieces&.shift || cancel
+        def read(_timeout_s = nil) = @pieces&.shift || cancel
 
         def over? = @over
 

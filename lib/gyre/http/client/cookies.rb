@@ -5,7 +5,6 @@
 # displace another site's cookies.
 
 require "gyre/http/client/public_suffixes"
-require "time"
 
 module Gyre
   module HTTP
@@ -13,9 +12,11 @@ module Gyre
       class Cookies
         SITE_LIMIT = 150
         COUNT_LIMIT = 3000
-        BYTES_LIMIT = 4096
+        BYTES_LIMIT = 4096 # of name and value
+        ATTRIBUTE_BYTES_LIMIT = 1024
+        MONTHS = %w[jan feb mar apr may jun jul aug sep oct nov dec].freeze
         Cookie = Struct.new(:name, :value, :domain, :path, :host_only, :secure, :until)
-        private_constant :SITE_LIMIT, :COUNT_LIMIT, :BYTES_LIMIT, :Cookie
+        private_constant :SITE_LIMIT, :COUNT_LIMIT, :BYTES_LIMIT, :ATTRIBUTE_BYTES_LIMIT, :MONTHS, :Cookie
 
         def initialize
           @sites = {} # a site's name => [domain, path, name] => Cookie
@@ -68,8 +69,9 @@ module Gyre
         def parse(line, origin, path)
           pair, *attributes = line.split(";")
           name, equals, value = pair.to_s.partition("=").map(&:strip)
-          return if name.empty? || equals.empty? || line.bytesize > BYTES_LIMIT
+          return if name.empty? || equals.empty? || name.bytesize + value.bytesize > BYTES_LIMIT
 
+          attributes.reject! { |text| text.bytesize > ATTRIBUTE_BYTES_LIMIT }
           given = attributes.to_h { |text| text.partition("=").values_at(0, 2).map(&:strip).then { |key, word| [key.downcase, word] } }
           domain = domain_of(given, origin.host)
           return if domain == false || (given.key?("secure") && !origin.tls?)
@@ -93,9 +95,26 @@ module Gyre
           age = given["max-age"]
           return Time.now + age.to_i if age&.match?(/\A-?\d{1,10}\z/)
 
-          Time.parse(given["expires"]) if given["expires"]
-        rescue ArgumentError, RangeError
-          nil
+          date(given["expires"]) if given["expires"]
+        end
+
+        # Reads a date in whatever order; it is always UTC (RFC 6265, section 5.1.1). Returns nil if
+        # it is none.
+        def date(text)
+          clock = day = month = year = nil
+          text.scan(/[^\x09\x20-\x2f\x3b-\x40\x5b-\x60\x7b-\x7e]+/) do |word|
+            if clock.nil? && (found = word.match(/\A(\d{1,2}):(\d{1,2}):(\d{1,2})(?!\d)/)) then clock = found.captures.map(&:to_i)
+            elsif day.nil? && word.match?(/\A\d{1,2}(?!\d)/) then day = word.to_i
+            elsif month.nil? && (index = MONTHS.index(word[0, 3].downcase)) then month = index + 1
+            elsif year.nil? && word.match?(/\A\d{2,4}(?!\d)/) then year = word.to_i
+            end
+          end
+          return unless clock && day && month && year
+
+          year += year > 69 ? 1900 : 2000 if year < 100
+          Time.utc(year, month, day, *clock) if year > 1600 && clock.zip([23, 59, 59]).all? { |value, most| value <= most }
+        rescue ArgumentError
+          nil # a day that the month does not have
         end
       end
     end

@@ -9,54 +9,72 @@ require "zlib"
 module Gyre
   module HTTP
     class Client
-      # A decoder has decode(bytes), finish and close. decode yields pieces. finish yields the rest
-      # and returns whether the body is complete.
+      # A decoder has decode(bytes), finish, close and passed. decode yields pieces. finish yields
+      # the rest and returns whether the body is complete. `passed` is the number of bytes between
+      # two codings.
       module Decoders
         # The compressed body is malformed or truncated.
         Damaged = Class.new(Gyre::ProtocolError)
 
-        # Decodes gzip (RFC 1952), zlib (RFC 1950) and raw deflate (RFC 1951).
+        # Decodes gzip (RFC 1952), zlib (RFC 1950) and raw deflate (RFC 1951). Yields all that the
+        # bytes decode to, as a server may flush after each event.
         class Inflate
-          def initialize(window_bits, perhaps_raw: false)
-            @inflate = Zlib::Inflate.new(window_bits)
-            @perhaps_raw = perhaps_raw
+          # zlib copies the bytes after a member's end. Short slices bound these copies.
+          SLICE_BYTES = 4096
+          private_constant :SLICE_BYTES
+
+          # @param window_bits [Integer, nil] nil: the first two bytes decide between zlib and raw
+          #   deflate, which some servers send
+          def initialize(window_bits = nil)
+            @inflate = Zlib::Inflate.new(window_bits) if window_bits
+            @head = "".b
           end
 
           # A gzip body may have several members (RFC 1952, section 2.2).
-          def decode(bytes)
-            until bytes.empty?
+          def decode(bytes, &block)
+            bytes = begin_stream(bytes) or return unless @inflate
+            at = 0
+            while at < bytes.bytesize
               @inflate.reset if @inflate.finished?
               before = @inflate.total_in
-              inflate(bytes) { |piece| yield piece }
-              @perhaps_raw = false
-              bytes = bytes.byteslice((@inflate.total_in - before)..)
+              inflate(bytes.byteslice(at, SLICE_BYTES), &block)
+              at += @inflate.total_in - before
             end
           end
 
-          def finish = @inflate.finished?
+          def passed = 0
+          def finish = !@inflate.nil? && @inflate.finished?
 
           def close
-            @inflate.reset # otherwise zlib would warn about an unfinished stream
-            @inflate.close
+            @inflate&.reset # otherwise zlib would warn about an unfinished stream
+            @inflate&.close
           end
 
           private
 
+          # A zlib head has method 8 and is a multiple of 31 (RFC 1950, section 2.2).
+          def begin_stream(bytes)
+            @head << bytes
+            return if @head.bytesize < 2
+
+            framed = @head.getbyte(0) & 15 == 8 && (@head.unpack1("n") % 31).zero?
+            @inflate = Zlib::Inflate.new(framed ? Zlib::MAX_WBITS : -Zlib::MAX_WBITS)
+            @head
+          end
+
           def inflate(bytes)
             own = true
-            @inflate.inflate(bytes) do |piece|
+            give = lambda do |piece|
               own = false
-              yield piece
+              yield piece unless piece.empty?
               own = true
             end
-          rescue Zlib::Error => error
-            raise unless own
-            raise Damaged, error.message unless @perhaps_raw
+            @inflate.inflate(bytes, &give)
+            return if @inflate.finished? # after the end zlib's output has the bytes that follow
 
-            @perhaps_raw = false
-            close
-            @inflate = Zlib::Inflate.new(-Zlib::MAX_WBITS) # some servers send raw deflate
-            retry
+            give.call(@inflate.flush_next_out)
+          rescue Zlib::Error => error
+            raise own ? Damaged.new(error.message) : error
           end
         end
 
@@ -90,6 +108,7 @@ module Gyre
             false
           end
 
+          def passed = 0
           def close = nil
 
           private
@@ -118,6 +137,7 @@ module Gyre
             end
           end
 
+          def passed = 0
           def finish = @stream.finished?
           def close = nil
 
@@ -130,21 +150,56 @@ module Gyre
           end
         end
 
+        # Decodes a body in two codings.
+        class Chain
+          attr_reader :passed
+
+          def initialize(outer, inner)
+            @outer = outer
+            @inner = inner
+            @passed = 0
+          end
+
+          def decode(bytes, &block) = @outer.decode(bytes) { |piece| pass(piece, &block) }
+          def finish(&block) = @outer.finish { |piece| pass(piece, &block) } && @inner.finish(&block)
+          def close = [@outer, @inner].each(&:close)
+
+          private
+
+          def pass(piece, &block)
+            @passed += piece.bytesize
+            @inner.decode(piece, &block)
+          end
+        end
+
+        CODINGS_LIMIT = 2 # each coding may multiply the bytes by 1000
+        NO_CODINGS = ["", "identity", "aws-chunked"].freeze
+        private_constant :CODINGS_LIMIT, :NO_CODINGS
+
         class << self
           # Value of a request's accept-encoding.
           def accepted = ["gzip", "deflate", ("br" if brotli?), ("zstd" if zstd?)].compact.join(", ")
 
-          # Returns nil for an unknown coding.
-          def for(coding)
-            case coding.downcase
+          # Returns the decoder of a list of codings (RFC 9110, section 8.4); nil if there is
+          # nothing to decode, a coding is unknown or there are too many.
+          def for(codings)
+            names = codings.downcase.split(/[\s,]+/) - NO_CODINGS
+            decoders = names.reverse.filter_map { |name| decoder(name) } if names.size.between?(1, CODINGS_LIMIT)
+            return decoders && decoders.each(&:close) && nil unless decoders&.size == names.size
+
+            decoders.one? ? decoders.first : Chain.new(*decoders)
+          end
+
+          private
+
+          def decoder(coding)
+            case coding
             when "gzip", "x-gzip" then Inflate.new(Zlib::MAX_WBITS + 16)
-            when "deflate" then Inflate.new(Zlib::MAX_WBITS, perhaps_raw: true)
+            when "deflate" then Inflate.new
             when "br" then Brotli.new if brotli?
             when "zstd" then Zstandard.new if zstd?
             end
           end
-
-          private
 
           def brotli? = defined?(::Brotli::Decompressor)
           def zstd? = defined?(::Zstd::StreamingDecompress)

@@ -11,12 +11,18 @@ module Gyre
       class Multipart
         attr_reader :content_type
 
-        # `fields` maps names to a String, an IO (its path gives the file name) or a Hash with
-        # content:, filename: and content_type:.
+        KEYS = %w[content filename content_type].freeze
+        private_constant :KEYS
+
+        # `fields` maps names to a String, an IO (its path gives the file name), a Hash with
+        # content:, filename: and content_type:, or an Array or another Hash of these.
         def initialize(fields)
           boundary = SecureRandom.hex(16)
           @content_type = "multipart/form-data; boundary=#{boundary}"
-          @parts = fields.flat_map { |name, value| ["--#{boundary}\r\n#{head(name, value)}", content(value), "\r\n"] }
+          @parts = Request.flat(:multipart, fields, method(:part?)).flat_map do |name, value|
+            value = value.is_a?(Hash) ? value.transform_keys(&:to_sym) : { content: value }
+            ["--#{boundary}\r\n#{head(name, value)}", content(value[:content]), "\r\n"]
+          end
           @parts << "--#{boundary}--\r\n"
         end
 
@@ -27,14 +33,18 @@ module Gyre
 
         private
 
+        def part?(hash) = hash.keys.map(&:to_s).then { |keys| keys.include?("content") && (keys - KEYS).empty? }
+
         def content(value)
-          value = value[:content] if value.is_a?(Hash)
-          value.respond_to?(:read) ? Stream.new(value) : value.to_s.b
+          return Stream.new(value) if value.respond_to?(:read)
+          raise ArgumentError, "multipart: a part must be a text or an IO, not #{value.class}" if value.respond_to?(:each)
+
+          value.to_s.b
         end
 
         def head(name, value)
-          value = { content: value } unless value.is_a?(Hash)
-          file = value[:filename] || (File.basename(value[:content].path) if value[:content].respond_to?(:path))
+          path = value[:content].path if value[:content].respond_to?(:path)
+          file = value[:filename] || (File.basename(path) if path.respond_to?(:to_str))
           type = value[:content_type] || ("application/octet-stream" if file)
           raise ArgumentError, "multipart: a content_type has no line end" if type&.match?(/[\r\n]/)
 
@@ -43,7 +53,7 @@ module Gyre
         end
 
         # Escapes like browsers (HTML, "multipart/form-data").
-        def quoted(name) = name.to_s.gsub(/[\r\n"]/, "\r" => "%0D", "\n" => "%0A", '"' => "%22")
+        def quoted(name) = Request.utf8(name).gsub(/[\r\n"]/, "\r" => "%0D", "\n" => "%0A", '"' => "%22")
       end
     end
   end

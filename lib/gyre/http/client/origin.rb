@@ -7,17 +7,18 @@ require "gyre/clock"
 require "gyre/http/client/errors"
 require "gyre/http/client/h1_connection"
 require "gyre/http/client/h2_connection"
+require "gyre/http/client/proxy"
 require "gyre/net"
 require "ipaddr"
-require "uri"
 
 module Gyre
   module HTTP
     class Client
       class Origin
         PORTS = { "http" => 80, "https" => 443 }.freeze
-        HOST = /\[[0-9a-f:.]+\]|[^\/?#:@\[\]\s]+/i.freeze
+        HOST = /\[[0-9a-f:.]+\]|[^\/?#:@\[\]\0-\x20"<>\\^`{|}\x7f]+/i.freeze
         URL = %r{\A(https?)://(?:([^/?#@]*)@)?(#{HOST})(?::(\d{0,5}))?(/[^?#]*)?(\?[^#]*)?(?:#.*)?\z}i.freeze
+        REFERENCE = %r{\A(?:([a-z][a-z0-9+.-]*):)?(?://([^/?#]*))?([^?#]*)(\?[^#]*)?}i.freeze
         ALPN = %w[h2 http/1.1].freeze
         # Networks not on the Internet (RFC 6890), and IPv6 prefixes that embed IPv4 addresses.
         PRIVATE = %w[0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
@@ -28,7 +29,7 @@ module Gyre
           ip = IPAddr.new(address.ip_address[/[^%]+/]).native # ::ffff:10.0.0.1 is 10.0.0.1
           PRIVATE.none? { |net| net.family == ip.family && net.include?(ip) }
         end
-        private_constant :PORTS, :HOST, :URL, :ALPN, :PRIVATE, :PUBLIC
+        private_constant :PORTS, :HOST, :URL, :REFERENCE, :ALPN, :PRIVATE, :PUBLIC
 
         class << self
           # Returns scheme, host, port, user information and target. Errors omit credentials and
@@ -42,24 +43,62 @@ module Gyre
               raise ArgumentError, "#{shown.inspect} is not an HTTP address: write http://host/path or https://host/path"
             end
 
-            [scheme, match[3].downcase, port, match[2], "#{match[5] || "/"}#{match[6]}"]
+            [scheme, ascii(match[3].downcase), port, match[2], "#{match[5] || "/"}#{match[6]}"]
           end
+
+          # Returns the address of a redirect (RFC 3986, section 5.2); nil if it has no host. Escapes
+          # only what no target may have, as browsers do.
+          def resolve(url, target, location)
+            location = location.b.gsub(/[^\x21-\x7e]|["<>\\^`{|}]/n) { |byte| format("%%%02X", byte.ord) }
+            scheme, authority, path, query = location.match(REFERENCE).captures
+            return ("#{scheme || url[/\A\w+/]}://#{authority}#{dotless(path)}#{query}" if authority) if scheme || authority
+
+            own, own_query = target.split(/(?=\?)/, 2)
+            return "#{url}#{own}#{query || own_query}" if path.empty?
+
+            "#{url}#{dotless(path.start_with?("/") ? path : "#{own[%r{\A.*/}] || "/"}#{path}")}#{query}"
+          end
+
+          # Returns the value of basic authentication (RFC 7617).
+          def basic(name, password = nil) = "Basic #{["#{name}:#{password}"].pack("m0")}"
 
           # Returns the context of all clients without a `tls` option, which thus read the system's
           # authorities once and resume each other's sessions.
           def tls = Ractor.current[:gyre_http_client_tls] ||= TLS.client(alpn: ALPN)
+
+          private
+
+          # Names of other scripts need IDNA, which the gem addressable has.
+          def ascii(host)
+            return host if host.ascii_only?
+            return ::Addressable::IDNA.to_ascii(host) if defined?(::Addressable::IDNA)
+
+            raise ArgumentError, "#{host.inspect} is not an ASCII name: write it as xn--…, or load the gem addressable"
+          end
+
+          # Removes "." and ".." (RFC 3986, section 5.2.4).
+          def dotless(path)
+            return path unless path.match?(%r{/\.\.?(?:/|\z)})
+
+            segments = path.split("/", -1)
+            kept = []
+            segments.drop(1).each { |segment| segment == ".." ? kept.pop : (kept << segment unless segment == ".") }
+            "/#{kept.join("/")}#{"/" if !kept.empty? && segments.last.match?(/\A\.\.?\z/)}"
+          end
         end
 
         # `fields`: headers that only this server, or its proxy, may see.
         attr_reader :scheme, :host, :port, :authority, :fields
 
-        def initialize(scheme, host, port, options)
+        # `tunnel`: asks a proxy for a tunnel (CONNECT), even without TLS.
+        def initialize(scheme, host, port, options, tunnel: false)
           @scheme = scheme
           @host = host
           @port = port
           @options = options
           @authority = (PORTS[scheme] == port ? host : "#{host}:#{port}").freeze
-          @proxy = proxy
+          @proxy = Proxy.for(options.proxy, scheme, host, port) unless options.proxy == :environment && options.socket
+          @tunnel = @proxy && (tls? || tunnel)
           @fields = { "host" => @authority, **(prefix ? proxy_fields : {}) }.freeze
         end
 
@@ -70,13 +109,13 @@ module Gyre
         # True if a new connection may be HTTP/2, and the last connection was not HTTP/1.
         def perhaps_shared? = @shared != false && (tls? ? @options.http2 != false : @options.http2)
 
-        # Prefix of targets: a proxy gets whole addresses unless it tunnels TLS.
-        def prefix = @proxy && !tls? ? url : nil
+        # Prefix of targets: a proxy gets whole addresses unless it makes a tunnel.
+        def prefix = @proxy && !@tunnel ? url : nil
 
         def connect(until_s)
           at = [limits.connect_timeout_s && (Clock.now + limits.connect_timeout_s), until_s].compact.min
           transport = reach(at)
-          tunnel(transport, at) if @proxy && tls?
+          tunnel(transport, at) if @tunnel
           secure(transport, at) if tls?
           transport.write_timeout_s = limits.write_timeout_s
           connection = (shared?(transport) ? H2Connection : H1Connection).new(transport, limits)
@@ -92,21 +131,10 @@ module Gyre
         def proxy_fields
           return {} unless @proxy&.user
 
-          words = [@proxy.user, @proxy.password].map { |word| URI.decode_www_form_component(word.to_s) }
-          { "proxy-authorization" => "Basic #{[words.join(":")].pack("m0")}" }
+          { "proxy-authorization" => Origin.basic(Proxy.decode(@proxy.user), Proxy.decode(@proxy.password)) }
         end
 
         def left(at) = at && [at - Clock.now, 0.001].max
-
-        def proxy
-          given = @options.proxy
-          given = URI(url).find_proxy if given == :environment && !@options.socket
-          return unless given && given != :environment
-
-          URI(given.to_s).tap { |uri| raise ArgumentError, "proxy: write http://host:port" unless uri.instance_of?(URI::HTTP) && uri.host }
-        rescue URI::Error
-          raise ArgumentError, "the address of the server or of the proxy is not one"
-        end
 
         def address
           at = @proxy || self
@@ -123,7 +151,7 @@ module Gyre
         def tunnel(transport, at)
           target = "#{host}:#{port}"
           reply = H1Connection.new(transport, limits).request("CONNECT", target, { "host" => target, **proxy_fields }, nil, at)
-          return if reply.status == 200
+          return if reply.status.between?(200, 299)
 
           raise IOError, "the proxy #{@proxy.host}:#{@proxy.port} refused the tunnel with #{reply.status}"
         rescue Unanswered => error

@@ -18,7 +18,9 @@ module Gyre
         ABOUT_BODY = %w[content-type content-length content-encoding expect].freeze
         # Fields that another origin must not get.
         SECRET = %w[authorization cookie proxy-authorization].freeze
-        private_constant :SAFE, :IDEMPOTENT, :ABOUT_BODY
+        # A range of encoded bytes could not be decoded.
+        FOR_RANGE = { "accept-encoding" => "identity" }.freeze
+        private_constant :SAFE, :IDEMPOTENT, :ABOUT_BODY, :FOR_RANGE
 
         attr_reader :method, :pool, :target, :body, :until_s
         attr_accessor :fields
@@ -28,14 +30,40 @@ module Gyre
           @pool = pool
           @target = target
           @until_s = until_s
+          headers = FOR_RANGE.merge(headers) if headers&.key?("range")
           @fields = headers ? pool.fields.merge(headers).compact : pool.fields
           @body = body
         end
 
-        def self.encode(name, pairs)
-          raise ArgumentError, "#{name}: must be a Hash or pairs, not #{pairs.class}" unless pairs.respond_to?(:each)
+        class << self
+          def encode(name, pairs)
+            flat(name, pairs).map { |words| words.compact.map { |word| URI.encode_www_form_component(word) }.join("=") }.join("&")
+          end
 
-          URI.encode_www_form(pairs)
+          # Returns names and values as Rack reads them: {"a" => {"b" => [1]}} is a[b][] and 1.
+          # `leaf` tells which Hashes are values.
+          def flat(name, pairs, leaf = nil)
+            raise ArgumentError, "#{name}: must be a Hash or pairs, not #{pairs.class}" unless pairs.respond_to?(:each)
+
+            found = []
+            pairs.each { |key, value| add(found, utf8(key), value, leaf) }
+            found
+          end
+
+          # Returns text in UTF-8, except for BINARY.
+          def utf8(text)
+            text = text.to_s
+            [Encoding::UTF_8, Encoding::BINARY].include?(text.encoding) ? text : text.encode(Encoding::UTF_8)
+          end
+
+          private
+
+          def add(found, name, value, leaf)
+            if value.is_a?(Array) then value.each { |element| add(found, name.end_with?("[]") ? name : "#{name}[]", element, leaf) }
+            elsif value.is_a?(Hash) && !leaf&.call(value) then value.each { |key, element| add(found, "#{name}[#{utf8(key)}]", element, leaf) }
+            else found << [name, value.is_a?(String) || value.is_a?(Symbol) || value.is_a?(Numeric) ? utf8(value) : value]
+            end
+          end
         end
 
         # Omits the query, as it may contain credentials.
@@ -76,8 +104,11 @@ module Gyre
           request
         end
 
-        # True if the request uses the client's accept-encoding.
-        def decodes? = !fields["accept-encoding"].nil? && fields["accept-encoding"].equal?(pool.fields["accept-encoding"])
+        # True if the client has chosen the accept-encoding.
+        def decodes?
+          chosen = fields["accept-encoding"]
+          !chosen.nil? && (chosen.equal?(pool.fields["accept-encoding"]) || chosen.equal?(FOR_RANGE["accept-encoding"]))
+        end
 
         def inspect = "#<#{self.class} #{method} #{url}>"
 
@@ -116,18 +147,20 @@ module Gyre
 
         # Returns the number of bytes; nil if unknown.
         def size
-          return unless @source.respond_to?(:pos)
-          return @source.stat.file? ? @source.size - (@start || @source.pos) : nil if @source.respond_to?(:stat)
+          return unless @source.respond_to?(:pos) && @source.respond_to?(:size)
+          return if @source.respond_to?(:stat) && !@source.stat.file?
 
-          @source.size - (@start || @source.pos) if @source.respond_to?(:size)
+          @source.size&.-(@start || @source.pos)
         end
 
         # Rewinds the source; returns false if that is impossible.
         def again
           return true unless @begun
-          return false unless @start
 
-          @source.seek(@start)
+          if @start && @source.respond_to?(:seek) then @source.seek(@start)
+          elsif @start == 0 && @source.respond_to?(:rewind) then @source.rewind # rubocop:disable Style/NumericPredicate -- may be nil
+          else return false
+          end
           true
         end
 

@@ -16,7 +16,9 @@ module Gyre
       # A server's response.
       class Response
         RATE_AFTER_S = 10
-        private_constant :RATE_AFTER_S
+        # Names by which Encoding.find finds settings of the process.
+        NO_CHARSETS = %w[external filesystem internal locale].freeze
+        private_constant :RATE_AFTER_S, :NO_CHARSETS
 
         # @return [Integer]
         attr_reader :status
@@ -63,16 +65,23 @@ module Gyre
         def [](name) = headers[name.downcase]
 
         # @return [String] the whole body, BINARY
-        # @raise [Error]
+        # @raise [Error] also if the body was read in pieces or dropped
         def body = @body ||= load.body
 
-        # @return [String] the whole body in its charset, UTF-8 if the server names none
+        # @return [String] the whole body in its charset, UTF-8 if the server names none that Ruby
+        #   knows; without a byte order mark
         # @raise [Error]
         def text
-          charset = self["content-type"].to_s[/;\s*charset="?([\w.:-]+)/i, 1]
-          body.dup.force_encoding(charset && Encoding.name_list.include?(charset.upcase) ? charset : Encoding::UTF_8)
+          text = body.dup.force_encoding(charset || Encoding::UTF_8)
+          text.encoding == Encoding::UTF_8 ? text.delete_prefix("\u{feff}") : text
+        end
+
+        # @return [Encoding, nil] of the content-type, if Ruby knows it
+        def charset
+          name = self["content-type"].to_s[/;\s*charset="?([\w.:-]+)/i, 1]
+          Encoding.find(name) if name && !NO_CHARSETS.include?(name.downcase)
         rescue ArgumentError
-          body.dup
+          nil
         end
 
         # @return [Object] the body, parsed
@@ -93,37 +102,35 @@ module Gyre
         # @raise [Error]
         def each(&block)
           return enum_for(:each) unless block
-          return yield(@body) && self if @body
 
-          decoder = decoder_of(headers["content-encoding"]) if encoded?
-          while (piece = read_piece)
-            decoder ? decoder.decode(piece, &block) : yield(piece)
-          end
-          raise Decoders::Damaged, "the #{headers["content-encoding"]} body is cut" if decoder && received.positive? && !decoder.finish(&block)
-
+          @body ? yield(@body) : decode(&block)
           self
-        rescue Decoders::Damaged => error
-          raise(@failure = Client.wrap(error, @request, :body))
         ensure
-          decoder&.close
-          close if block
+          spend if block && !@body && received.positive?
         end
 
         # Writes the decoded body to an IO or a file.
-        # @param target [IO, String] a path, or anything with write
+        # @param target [String, Pathname, IO] a path, or anything with write
         # @return [Integer] bytes
         # @raise [Error, SystemCallError]
         def save(target)
-          return File.open(target, "wb") { |file| save(file) } if target.is_a?(String)
+          path = target.is_a?(String) || (target.respond_to?(:to_path) && !target.respond_to?(:fileno))
+          return File.open(target, "wb") { |file| save(file) } if path
 
           bytes = 0
-          each { |piece| bytes += target.write(piece) }
+          each do |piece|
+            bytes += piece.bytesize
+            while (count = target.write(piece)).is_a?(Integer) && count < piece.bytesize
+              piece = piece.byteslice(count..)
+            end
+          end
           bytes
         end
 
         # Ends the response without reading the rest of the body. Does nothing after the body's end.
         # @return [nil]
         def close
+          spend if @exchange
           @exchange&.cancel
           leave
         end
@@ -138,7 +145,7 @@ module Gyre
 
           most = limits.body_bytes_limit
           bytes = nil
-          each do |piece|
+          decode(most) do |piece|
             bytes ? bytes << piece : bytes = piece
             too_large(most) if bytes.bytesize > most
           end
@@ -163,7 +170,26 @@ module Gyre
         # An unparsed head (not a Hash) has no content-encoding.
         def encoded? = @head.is_a?(Hash) && @head.key?("content-encoding")
 
-        def decoder_of(coding) = coding && @request.decodes? ? Decoders.for(coding) : nil
+        # A part of an encoded body (206) cannot be decoded.
+        def decoder_of(codings) = codings && status != 206 && @request.decodes? ? Decoders.for(codings) : nil
+
+        # Yields the decoded body in pieces. `most` limits the encoded bytes.
+        def decode(most = nil, &block)
+          raise @failure if @failure
+
+          decoder = decoder_of(headers["content-encoding"]) if encoded?
+          while (piece = read_piece)
+            too_large(most) if most && received > most
+            decoder ? decoder.decode(piece, &block) : yield(piece)
+            too_large(most) if most && decoder && decoder.passed > most
+          end
+          raise Decoders::Damaged, "the #{headers["content-encoding"]} body is cut" if decoder && received.positive? && !decoder.finish(&block)
+        rescue Decoders::Damaged => error
+          raise(@failure = Client.wrap(error, @request, :body))
+        ensure
+          decoder&.close
+          close
+        end
 
         def received = @received || 0
         def limits = @request.pool.origin.limits
@@ -172,8 +198,7 @@ module Gyre
           raise @failure if @failure
           return unless @exchange
 
-          piece = @exchange.read
-          watch_rate(piece) if limits.body_rate_bytes_limit.positive?
+          piece = limits.body_rate_bytes_limit.positive? ? read_at_rate(limits.body_rate_bytes_limit) : @exchange.read
           @received = received + piece.bytesize if piece
           leave if @exchange&.over?
           piece
@@ -182,11 +207,22 @@ module Gyre
           raise(@failure = Client.wrap(error, @request, :body))
         end
 
-        def watch_rate(piece)
-          passed_s = Clock.now - (@since ||= Clock.now)
-          return if piece.nil? || passed_s < RATE_AFTER_S || received >= passed_s * limits.body_rate_bytes_limit
+        # Lets later reads of the body fail.
+        def spend = @failure ||= Error.new("the body was read in pieces or dropped before", request_method, url, :body)
 
-          raise Gyre::TimeoutError, "#{received} bytes in #{passed_s.round} s: slower than body_rate_bytes_limit"
+        # Counts only the time spent waiting for the server.
+        def read_at_rate(rate)
+          since = Clock.now
+          @waited_s ||= 0
+          left_s = [[RATE_AFTER_S, received.fdiv(rate)].max - @waited_s, 0].max
+          piece = @exchange.read(left_s)
+          @waited_s += Clock.now - since
+          piece
+        rescue Gyre::TimeoutError => error
+          raise if error.deadline || Clock.now < since + left_s
+
+          passed_s = (@waited_s + Clock.now - since).round
+          raise Gyre::TimeoutError, "#{received} bytes in #{passed_s} s: slower than body_rate_bytes_limit", cause: nil
         end
 
         def too_large(most)
