@@ -5,7 +5,9 @@
 
 require "test_helper"
 require "gyre/sse/client"
+require "http/client/scripted_server"
 require "http/h2/serving"
+require "zlib"
 
 class SSEParserTest < Minitest::Test
   STREAM = "\uFEFFdata: one\n\n: comment\nevent: tick\r\nid: 7\rdata:a\ndata\ndata:  b\n\nid\ndata: x\n\n" \
@@ -48,6 +50,10 @@ end
 
 class SSEClientTest < Minitest::Test
   include GyreTest::H2Serving
+  include GyreTest::ScriptedServer
+
+  HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+  EVENT = "id: 1\ndata: one\n\n"
 
   def test_a_stream_goes_on_after_its_connection_where_it_was_left
     seen = Thread::Queue.new
@@ -98,6 +104,56 @@ class SSEClientTest < Minitest::Test
       2.times { assert_raises(Gyre::ProtocolError) { source.each { flunk } } && statuses.rotate! }
     end
     assert_raises(Gyre::HTTP::Client::ConnectionError) { Gyre::SSE::Client.new("http://127.0.0.1:#{free_port}").each { flunk } }
+  end
+
+  def test_a_post_is_sent_once_and_its_events_are_read
+    asked = 0
+    app = lambda do |env|
+      asked += 1
+      [200, { "content-type" => "text/event-stream" }, ["data: #{env["rack.input"].read}\n\n", "data: end\n\n"]]
+    end
+    client = Gyre::HTTP::Client.new(app)
+    source = Gyre::SSE::Client.new("/", client: client, method: :post, json: { a: 1 })
+    assert_equal ["{\"a\":1}", "end"], source.each.map(&:data)
+    read = client.post("/", "x") { |response| Gyre::SSE.each(response).map(&:data) }
+    assert_equal [%w[x end], 2], [read, asked]
+    client = Gyre::HTTP::Client.new(->(_env) { (asked += 1) && [503, {}, []] })
+    assert_raises(Gyre::HTTP::Client::StatusError) { Gyre::SSE::Client.new("/", client: client, method: "POST", body: "x").each { flunk } }
+    assert_equal 3, asked
+  end
+
+  def test_a_long_event_needs_a_higher_limit
+    app = ->(_env) { [200, { "content-type" => "text/event-stream" }, ["data: ", *["x" * 500_000] * 4, "\n\n"]] }
+    client = Gyre::HTTP::Client.new(app)
+    assert_raises(Gyre::ProtocolError) { Gyre::SSE::Client.new("/", client: client).each { flunk } }
+    event = Gyre::SSE::Client.new("/", client: client, event_bytes_limit: 4_000_000).each.first
+    assert_equal 2_000_000, event.data.bytesize
+  end
+
+  def test_an_error_of_the_block_is_the_callers_and_its_event_is_not_seen
+    app = ->(_env) { [200, { "content-type" => "text/event-stream" }, [EVENT, "id: 2\ndata: two\n\n"]] }
+    source = Gyre::SSE::Client.new("/", client: Gyre::HTTP::Client.new(app))
+    raised = Gyre::HTTP::Client::ConnectionError.new("of the block")
+    assert_same raised, assert_raises(Gyre::HTTP::Client::ConnectionError) { source.each { |event| raise raised if event.data == "two" } }
+    assert_equal "1", source.last_event_id
+    source.each { |event| break if event.data == "two" }
+    assert_equal "2", source.last_event_id
+  end
+
+  def test_a_stream_that_breaks_off_goes_on_after_its_last_event
+    gzip = Zlib.gzip(EVENT)
+    { "a cut length" => "#{HEAD}content-length: 500\r\n\r\n#{EVENT}",
+      "no chunk" => "#{HEAD}transfer-encoding: chunked\r\n\r\n#{EVENT.bytesize.to_s(16)}\r\n#{EVENT}\r\n<html>",
+      "cut gzip" => "#{HEAD}content-encoding: gzip\r\nconnection: close\r\n\r\n".b + gzip[0..-9] }.each do |name, script|
+      again = lambda do |peer|
+        head = peer.head
+        peer.write(head.include?("last-event-id: 1") ? "#{HEAD}\r\ndata: again\n\n" : script)
+      end
+      scripted(again) do |server|
+        source = Gyre::SSE::Client.new(server.url, client: Gyre::HTTP::Client.new(proxy: nil), retry_s: 0)
+        assert_equal %w[one again], source.each.first(2).map(&:data), name
+      end
+    end
   end
 
   private

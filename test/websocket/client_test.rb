@@ -230,6 +230,18 @@ class WebSocketClientAndOthersTest < Minitest::Test
     end
   end
 
+  def test_an_error_of_another_socket_reaches_the_caller_at_once
+    scripted("#{ACCEPT}\r\n", "\x88\x02\x03\xe8".b) do |closed|
+      scripted("#{ACCEPT}\r\n", "\x81\x03tok".b, waits: true) do |url|
+        other = Gyre::WebSocket.connect(closed)
+        assert_nil other.read
+        assert_raises(Gyre::WebSocket::ClosedError) do
+          Gyre::WebSocket.keep_connected(url, close_timeout_s: nil) { |socket| socket.each { |message| other.write(message) } }
+        end
+      end
+    end
+  end
+
   def test_a_close_ends_a_reader_in_time
     scripted("#{ACCEPT}\r\n", "", waits: true) do |url|
       Gyre.run do |task|

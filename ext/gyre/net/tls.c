@@ -505,7 +505,7 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
   char name[TLSEXT_MAXLEN_host_name + 1];
   bool verify = context->verify == GYRE_TLS_VERIFY_REQUIRED;
   if (!normalize(context->server ? NULL : given, name)) return -EINVAL;
-  if (!context->server && verify && !name[0]) return -EDESTADDRREQ;
+  if (!context->server && verify && !context->any_name && !name[0]) return -EDESTADDRREQ;
   size_t server_length = name[0] ? strlen(name) + 1 + strlen(address) : 0;
   struct tls *tls = calloc(1, sizeof(*tls) + server_length + 1);
   BIO *bio = NULL;
@@ -516,7 +516,7 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
   BIO_set_data(bio, tls);
   BIO_set_init(bio, 1);
   SSL_set_bio(tls->ssl, bio, bio); /* the SSL owns the BIO from now on */
-  if (name[0] && !expect_name(tls->ssl, name, verify)) goto fail;
+  if (name[0] && !expect_name(tls->ssl, name, verify && !context->any_name)) goto fail;
   SSL_set_msg_callback(tls->ssl, count_record);
   SSL_set_msg_callback_arg(tls->ssl, tls);
   if (context->server) {

@@ -21,6 +21,8 @@ struct gyre_tls_options {
   const char *certificate_name, *key_name; /* file names for messages, or NULL */
   const char *ca_file, *ca_folder;         /* paths; if both are NULL, a client uses the system's */
   const char *authorities;                 /* content of ca_file, to distinguish contexts */
+  void *store;                             /* X509_STORE in place of authorities, or NULL */
+  bool any_name;                           /* a client takes a certificate of another name */
   enum gyre_tls_verify verify;
   const char *crl, *crl_name;       /* revocation lists, one per authority; name of their file */
   const char *ciphers, *suites;     /* for TLS 1.2 and 1.3; NULL: default */

@@ -262,6 +262,7 @@ struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_options *opt
   context->ssl = ssl;
   context->server = options->server;
   context->verify = options->verify;
+  context->any_name = options->any_name;
   atomic_init(&context->references, 1);
   context->alpn_length = options->alpn_length;
   if (options->alpn_length) memcpy(context->alpn, options->alpn, options->alpn_length);

@@ -13,7 +13,7 @@ struct gyre_tls_session;
 struct gyre_tls_context {
   SSL_CTX *ssl;
   atomic_int references;
-  bool server;
+  bool server, any_name;
   enum gyre_tls_verify verify;
   struct gyre_tls_name *names;
   struct gyre_tls_session *sessions; /* a client's, the newest first */

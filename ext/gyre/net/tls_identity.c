@@ -147,6 +147,7 @@ static bool use_system(SSL_CTX *ssl, const struct gyre_tls_options *options) {
 
 static bool use_authorities(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
   const char *name = options->ca_file ? options->ca_file : options->ca_folder;
+  if (options->store) return SSL_CTX_set1_cert_store(ssl, options->store), true;
   if (!name && options->server) return true;
   if (!name) return use_system(ssl, options) || explain(error, "the system's authorities cannot be read", NULL, "");
   if (SSL_CTX_load_verify_locations(ssl, options->ca_file, options->ca_folder) != 1)

@@ -4,6 +4,8 @@
 #include "net/tls_tickets.h"
 
 #ifdef GYRE_HAVE_LIBSSL
+#include <openssl/crypto.h>
+#include <string.h>
 
 static void context_free(void *opaque) { gyre_tls_context_release(opaque); }
 
@@ -28,6 +30,18 @@ static const char *text(VALUE options, const char *name) {
 
 static struct gyre_tls_tickets *tickets_of(VALUE tickets);
 
+/* Returns the X509_STORE of Ruby's OpenSSL::X509::Store, which must use the same libcrypto. */
+static void *store_of(VALUE store) {
+  if (NIL_P(store)) return NULL;
+  VALUE version = rb_const_get(rb_path2class("OpenSSL"), rb_intern("OPENSSL_LIBRARY_VERSION"));
+  if (!RTYPEDDATA_P(store) || strcmp(RTYPEDDATA_TYPE(store)->wrap_struct_name, "OpenSSL/X509/STORE"))
+    rb_raise(rb_eTypeError, "tls: store must be an OpenSSL::X509::Store");
+  if (strcmp(StringValueCStr(version), OpenSSL_version(OPENSSL_VERSION)))
+    rb_raise(rb_eArgError, "tls: store is of another libcrypto (%" PRIsVALUE "): write its authorities to a file",
+             version);
+  return RTYPEDDATA_DATA(store);
+}
+
 /* @api private Takes a Hash of struct gyre_tls_options' fields; nil: not given. */
 static VALUE context_build(VALUE self, VALUE given) {
   char error[GYRE_TLS_ERROR_BYTES];
@@ -46,6 +60,8 @@ static VALUE context_build(VALUE self, VALUE given) {
       .ca_folder = text(given, "ca_folder"),
       .authorities = text(given, "authorities"),
       .verify = (enum gyre_tls_verify)NUM2INT(option(given, "verify")),
+      .store = store_of(option(given, "store")),
+      .any_name = RTEST(option(given, "any_name")),
       .crl = text(given, "crl"),
       .crl_name = text(given, "crl_name"),
       .ciphers = text(given, "ciphers"),

@@ -52,13 +52,15 @@ module Gyre
       # @param key [String, nil] its key, PEM or path
       # @param alpn [Array<String>] as for {server}
       # @param verify [Boolean] verifies certificate and name; false only for tests
+      # @param particulars [Hash] for adapters: `store`, an OpenSSL::X509::Store in place of `ca`;
+      #   `any_name`; `oldest`, `newest`, versions in libssl's numbers; `ciphers`
       # @return [Context]
       # @raise [ArgumentError] names the missing, unreadable or invalid file
       # @raise [ExtensionRequired] without libssl
-      def client(ca: nil, cert: nil, key: nil, alpn: [], verify: true)
+      def client(ca: nil, cert: nil, key: nil, alpn: [], verify: true, particulars: {})
         raise ArgumentError, "tls: a cert needs its key, and a key its cert" if cert.nil? != key.nil?
 
-        Context.new(server: false, cert: cert, key: key, ca: ca, verify: verify, alpn: alpn)
+        Context.new(server: false, cert: cert, key: key, ca: ca, verify: verify, alpn: alpn, particulars: particulars)
       end
 
       # @return [Context] for `tls: true`; one per Ractor, as reading authorities takes 20 ms
@@ -115,7 +117,7 @@ module Gyre
         @names = names.dup.freeze
         build({ server: server, certificate: certificates(cert), key: pem("key", key), key_passphrase: key_passphrase,
                 certificate_name: @certificate_name, key_name: name_of(key), **authorities(ca), crl: pem("crl", crl), crl_name: name_of(crl),
-                verify: mode(verify), ciphers: ciphers, suites: ciphersuites, tickets: ticket_keys,
+                verify: mode(verify), store: nil, any_name: false, ciphers: ciphers, suites: ciphersuites, tickets: ticket_keys,
                 alpn: protocols(alpn), oldest: version(min_version), newest: 0, groups: nil, dh_parameters: nil, **particulars })
         names.each { |name, identity| add_name(name, identity) }
       end

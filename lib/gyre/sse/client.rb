@@ -11,6 +11,26 @@ module Gyre
     # An event: type (default "message"), data, and the last id so far.
     Event = Struct.new(:type, :data, :id)
 
+    class << self
+      # Yields the events of a streamed response, as the answer to a POST.
+      #
+      #   client.post(url, json: question) { |response| Gyre::SSE.each(response) { |event| puts event.data } }
+      # @param response [HTTP::Client::Response]
+      # @param event_bytes_limit [Integer] of one event
+      # @yieldparam event [Event]
+      # @return [HTTP::Client::Response, Enumerator]
+      # @raise [HTTP::Client::Error]
+      # @raise [ProtocolError] it sends no events, or too long ones
+      def each(response, event_bytes_limit: 1 << 20, parser: Parser.new(limit: event_bytes_limit), &block)
+        return enum_for(:each, response, event_bytes_limit: event_bytes_limit) unless block
+
+        type = response["content-type"].to_s
+        raise ProtocolError, "#{response.url[/[^?]*/]} sends #{type.inspect} instead of events" unless type.match?(%r{\Atext/event-stream\s*(;|\z)}i)
+
+        response.each { |piece| parser.parse(piece, &block) }
+      end
+    end
+
     # Parses a stream, which comes in pieces of any size, into events.
     # @api private
     class Parser
@@ -97,8 +117,14 @@ module Gyre
       # @param headers [Hash{String => String}]
       # @param last_event_id [String, nil] of an earlier stream
       # @param retry_s [Numeric] the first pause; doubles with each failure, up to a minute
-      def initialize(url, client: HTTP.client, headers: {}, last_event_id: nil, retry_s: 3)
+      # @param method [String, Symbol] other than GET: is sent once, so {#each} ends with the stream
+      # @param event_bytes_limit [Integer] of one event
+      # @param body [Hash] body:, json:, form: or multipart: of {HTTP::Client#request}
+      def initialize(url, client: HTTP.client, headers: {}, last_event_id: nil, retry_s: 3, method: "GET", event_bytes_limit: 1 << 20, **body)
         @url = url
+        @method = method.to_s.upcase
+        @event_bytes_limit = event_bytes_limit
+        @body = body
         @client = client
         @headers = { "accept" => "text/event-stream", "cache-control" => "no-cache", **headers }
         @last_event_id = last_event_id
@@ -106,16 +132,26 @@ module Gyre
       end
 
       # Yields events until the block leaves or the server ends the stream (204). Reconnects after a
-      # connection's end, after network errors and after 429, 500, 502, 503 and 504.
+      # connection's end, after errors of the network or the stream, and after 429, 500, 502, 503 and
+      # 504. Errors of the block reach the caller; {#last_event_id} is then the event before.
       # @yieldparam event [Event]
       # @return [self, Enumerator]
       # @raise [HTTP::Client::Error] the first connection fails, or the server refuses
-      # @raise [ProtocolError] it sends no events
+      # @raise [ProtocolError] it sends no events, or too long ones
       def each(&block)
         return enum_for(:each) unless block
 
         begun = false
         failures = 0
+        failed = nil
+        give = lambda do |event|
+          failures = 0
+          before, @last_event_id = @last_event_id, event.id
+          block.call(event)
+        rescue Exception => failed # rubocop:disable Lint/RescueException -- is raised again
+          @last_event_id = before
+          raise
+        end
         loop do
           wait_s = nil
           begin
@@ -124,9 +160,10 @@ module Gyre
 
             wait_s = refused(response) unless response.status == 200
             begun = true
-            (read(response, &block) && failures = 0) unless wait_s
-          rescue HTTP::Client::ConnectionError, HTTP::Client::TimeoutError
-            raise unless begun
+            read(response, give) unless wait_s
+            return self unless @method == "GET"
+          rescue HTTP::Client::ConnectionError, HTTP::Client::TimeoutError, HTTP::Client::ProtocolError => error
+            raise if !begun || error.equal?(failed) || @method != "GET"
           ensure
             response&.close
           end
@@ -139,35 +176,24 @@ module Gyre
 
       def connect
         headers = @last_event_id.to_s.empty? ? @headers : { **@headers, "last-event-id" => @last_event_id }
-        @client.stream("GET", @url, headers: headers, timeout_s: nil)
+        @client.stream(@method, @url, headers: headers, timeout_s: nil, **@body)
       end
 
       # Returns the seconds until the next attempt; raises if the status is final.
       def refused(response)
-        response.check unless AGAIN.include?(response.status)
-        raise ProtocolError, "#{response.url[/[^?]*/]} responded with #{response.status} instead of events" unless AGAIN.include?(response.status)
+        again = @method == "GET" && AGAIN.include?(response.status)
+        response.check unless again
+        raise ProtocolError, "#{response.url[/[^?]*/]} responded with #{response.status} instead of events" unless again
 
         response.retry_after_s || @retry_s
       end
 
-      # Yields the response's events. Returns whether there were any.
-      def read(response)
-        type = response["content-type"].to_s
-        raise ProtocolError, "#{response.url[/[^?]*/]} sends #{type.inspect} instead of events" unless type.match?(%r{\Atext/event-stream\s*(;|\z)}i)
-
-        parser = Parser.new(@last_event_id)
-        came = false
-        response.each do |piece|
-          parser.parse(piece) do |event|
-            came = true
-            @last_event_id = event.id
-            yield event
-          end
-        ensure
-          @last_event_id = parser.id
-          @retry_s = parser.retry_s || @retry_s
-        end
-        came
+      def read(response, give)
+        parser = Parser.new(@last_event_id, limit: @event_bytes_limit)
+        SSE.each(response, parser: parser, &give)
+        @last_event_id = parser.id
+      ensure
+        @retry_s = parser.retry_s || @retry_s
       end
     end
   end

@@ -79,7 +79,9 @@ module Gyre
 
       def use(socket)
         yield
-      rescue ClosedError
+      rescue ClosedError => error
+        (socket.leave && raise) unless socket.raised?(error) # another socket has closed
+
         socket.each { nil } # finds the cause
         raise unless socket.lost?
       ensure
@@ -139,7 +141,7 @@ module Gyre
         binary = message.encoding == Encoding::BINARY
         message = message.encode(Encoding::UTF_8) unless binary
         raise ArgumentError, "a message is valid UTF-8, or BINARY" unless binary || message.valid_encoding?
-        raise ClosedError, "the WebSocket is closed" unless !closed? && send_frame(binary ? BINARY : TEXT, message)
+        raise closed_error unless !closed? && send_frame(binary ? BINARY : TEXT, message)
 
         message.bytesize
       rescue EncodingError
@@ -156,7 +158,7 @@ module Gyre
         send_frame(PING, [number].pack("N"))
         @lock.synchronize do
           until @ponged >= number
-            raise ClosedError, "the WebSocket is closed" if closed?
+            raise closed_error if closed?
 
             left = timeout && (start + timeout - Clock.now)
             raise TimeoutError, "no pong within #{timeout} s" if left && left <= 0
@@ -193,10 +195,23 @@ module Gyre
       # @return [Boolean] whether either side has closed it, or the connection has ended
       def closed? = @closing || !@code.nil?
 
+      # Closes without waiting for the server's close.
+      # @api private
+      def leave
+        send_frame(CLOSE, [1000].pack("n")) unless closed?
+        finish(1000, "")
+        true
+      end
+
+      # @api private
+      def raised?(error) = error.equal?(@closed_error)
+
       # @return [Boolean] whether another connection may work ({WebSocket.keep_connected})
       def lost? = !@closing && LOST.include?(@code)
 
       private
+
+      def closed_error = @closed_error ||= ClosedError.new("the WebSocket is closed")
 
       # --- the handshake (RFC 6455, section 4.1) ---
 

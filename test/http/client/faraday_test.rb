@@ -3,6 +3,7 @@
 # Faraday over the client. The gem comes with the bundle of rake test:newest_gems.
 
 require "test_helper"
+require "zlib"
 require "http/h2/serving"
 
 begin
@@ -18,6 +19,7 @@ module FaradayCases
     case env["PATH_INFO"]
     when "/echo" then [200, { "x-type" => env["CONTENT_TYPE"].to_s, "set-cookie" => %w[a=1 b=2] }, [env["rack.input"].read]]
     when "/slow" then sleep
+    when "/gzip" then [200, { "content-encoding" => "gzip", "content-type" => env["QUERY_STRING"] }, [Zlib.gzip("\u00e4")]]
     when "/moved" then [302, { "location" => "/" }, []]
     when "/pieces" then [200, {}, Enumerator.new { |out| 3.times { |index| out << index.to_s } }]
     else [200, { "content-type" => "text/plain" }, [env.values_at("REQUEST_METHOD", "QUERY_STRING", "HTTP_X_OWN", "HTTP_ACCEPT_ENCODING").join(" ")]]
@@ -27,7 +29,7 @@ module FaradayCases
   def test_requests_bodies_and_streams
     over do |connection|
       response = connection.get("/path", { a: 1 }, { "X-Own" => "b" })
-      assert_equal [200, "GET a=1 b ", "text/plain"], [response.status, response.body, response.headers["Content-Type"]]
+      assert_equal [200, "GET a=1 b #{Gyre::HTTP::Client::Decoders.accepted}", "text/plain"], [response.status, response.body, response.headers["Content-Type"]]
       response = connection.post("/echo", "body", "Content-Type" => "text/x")
       assert_equal ["body", "text/x", "a=1, b=2"], [response.body, response.headers["x-type"], response.headers["set-cookie"]]
       assert_equal "from an IO", connection.put("/echo", StringIO.new("from an IO")).body
@@ -35,6 +37,17 @@ module FaradayCases
       pieces = []
       connection.get("/pieces") { |request| request.options.on_data = ->(piece, _size, _env) { pieces << piece } }
       assert_equal "012", pieces.join
+    end
+  end
+
+  def test_bodies_are_decoded_and_have_an_encoding
+    over do |connection|
+      { "text/plain" => "UTF-8", "image/png" => "ASCII-8BIT", "image/png; charset=iso-8859-1" => "ISO-8859-1" }.each do |type, encoding|
+        response = connection.get("/gzip?#{type}".tr(" ", "")) # the app answers with its query
+        assert_equal ["\u00e4".b, encoding, nil], [response.body.b, response.body.encoding.name, response.headers["content-encoding"]]
+      end
+      response = connection.get("/gzip?a/b", nil, "Accept-Encoding" => "gzip")
+      assert_equal [Zlib.gzip("\u00e4"), "gzip"], [response.body, response.headers["content-encoding"]]
     end
   end
 
@@ -68,6 +81,29 @@ if defined?(Faraday)
   class FaradayOverTLSTest < Minitest::Test
     include FaradayCases
 
+    def test_each_ssl_option_is_obeyed_or_refused
+      require "openssl"
+      serve(APP) do |served|
+        url = "https://localhost:#{served.port}/"
+        store = OpenSSL::X509::Store.new.add_cert(OpenSSL::X509::Certificate.new(GyreTest::HTTPServing.identity[:cert]))
+        assert_equal 200, get(url, cert_store: store)
+        assert_raises(Faraday::SSLError) { get(url, cert_store: OpenSSL::X509::Store.new) }
+        assert_equal 200, get(url, cert_store: OpenSSL::X509::Store.new, verify_mode: OpenSSL::SSL::VERIFY_NONE)
+        assert_equal 200, get(url, verify: false, min_version: :TLS1_2, max_version: OpenSSL::SSL::TLS1_2_VERSION)
+        %i[hostname verify_depth].each { |name| assert_match(/#{name}/, assert_raises(ArgumentError) { get(url, name => 1) }.message) }
+        assert_raises(ArgumentError) { get(url, min_version: :TLS9) }
+      end
+    end
+
     def tls? = true
+
+    private
+
+    def get(url, **ssl)
+      connection = Faraday.new(url, ssl: ssl, proxy: nil) { |faraday| faraday.adapter :gyre }
+      connection.get.status
+    ensure
+      connection&.close
+    end
   end
 end

@@ -42,6 +42,11 @@ class HTTPClientWebMockTest < Minitest::Test
     assert_raises(Gyre::HTTP::Client::TimeoutError) { @client.get("https://api.test/late") }
   end
 
+  def test_a_stub_sees_bodies_that_come_in_pieces
+    WebMock.stub_request(:put, "http://files.test/a").with(body: "bytes").to_return(body: "stored")
+    [StringIO.new("bytes"), %w[by tes].each].each { |body| assert_equal "stored", @client.put("http://files.test/a", body).body }
+  end
+
   def test_vcr_records_and_plays
     Dir.mktmpdir do |folder|
       VCR.configure { |config| (config.cassette_library_dir = folder) && config.hook_into(:webmock) }

@@ -93,6 +93,12 @@ module Gyre
           @fields = { **fields, "content-length" => size.to_s } if size && !fields.key?("content-length")
         end
 
+        # Returns the body as a String. Reads a body that comes in pieces, and sends the String then.
+        def gather
+          @body = "".b.tap { |bytes| body.each { |piece| bytes << piece } } unless body.nil? || body.is_a?(String)
+          body
+        end
+
         # Returns the request that follows a redirect to the origin of `pool` (RFC 9110, section
         # 15.4).
         def redirected(status, pool, target)

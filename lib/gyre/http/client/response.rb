@@ -96,6 +96,9 @@ module Gyre
           nil
         end
 
+        # @api private
+        def decoded? = !!(encoded? && decoder_of(headers["content-encoding"])&.tap(&:close))
+
         # Yields the decoded body in pieces. A streamed body can be read only once.
         # @yieldparam piece [String] BINARY
         # @return [self, Enumerator]

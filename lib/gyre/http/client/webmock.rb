@@ -42,7 +42,7 @@ module Gyre
           end
 
           def signature_of(request)
-            body = request.body if request.body.is_a?(String)
+            body = request.gather
             ::WebMock::RequestSignature.new(request.method.downcase.to_sym, "#{request.pool.origin.url}#{request.target}",
                                             body: body, headers: request.fields)
           end
