@@ -7,6 +7,12 @@ require "tmpdir"
 require "gyre/net/endpoint"
 
 class EndpointTest < Minitest::Test
+  def test_a_wrong_scheme_is_told_the_right_ones
+    with_tls = assert_raises(ArgumentError) { Gyre::Endpoint.parse("h2://0.0.0.0:443", tls: true) }
+    assert_match(%r{write tcp://host:port, ssl://host:port, }, with_tls.message)
+    refute_match(/ssl:/, assert_raises(ArgumentError) { Gyre::Endpoint.parse("h2://0.0.0.0:443") }.message)
+  end
+
   def test_a_tcp_url_is_taken_apart
     endpoint = Gyre::Endpoint.parse("tcp://example.org:80")
     assert_equal [:tcp, "example.org", 80], [endpoint.transport, endpoint.host, endpoint.port]

@@ -44,6 +44,7 @@ require "gyre/http/env"
 require "gyre/http/thread_calls"
 require "gyre/http/h2"
 require "gyre/http/limits"
+require "gyre/http/proxy_times"
 require "gyre/http/rack2"
 require "gyre/http/rewindable_input"
 require "gyre/http/service"
@@ -83,7 +84,8 @@ module Gyre
         Loop.require_native("the HTTP server")
         @open_responses = OpenResponses.new
         access_log = access_log.method(:log) if access_log.respond_to?(:log)
-        @service = Service.new(RewindableInput.around(Rack2.around(app)), log: log, access_log: access_log, open_responses: @open_responses)
+        @service = Service.new(RewindableInput.around(Rack2.around(app)), log: log, access_log: access_log, open_responses: @open_responses,
+                                                                                proxy_times: @proxy_times = ProxyTimes.new)
         @listeners = listeners
         @limits = limits
         @contexts = contexts(tls)
@@ -139,7 +141,7 @@ module Gyre
         @acceptor.measurements.merge(
           "buffered_bytes" => bytes.to_h { |name| [name.to_s, used[name]] },
           "buffered_bytes_limit" => bytes.to_h { |name| [name.to_s, @limits.public_send(:"#{name}_bytes_limit")] },
-          "files" => used[:files], "files_limit" => @limits.files_limit
+          "proxies" => @proxy_times.snapshot, "files" => used[:files], "files_limit" => @limits.files_limit
         )
       end
 

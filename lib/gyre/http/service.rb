@@ -29,8 +29,9 @@ module Gyre
 
       # `access_log` gets (env, status, body bytes, seconds) after each request. The status is nil
       # after a full hijack.
-      def initialize(app, log:, access_log: nil, open_responses: OpenResponses.new)
+      def initialize(app, log:, access_log: nil, open_responses: OpenResponses.new, proxy_times: nil)
         @app = app
+        @proxy_times = proxy_times
         @open_responses = open_responses
         @watched = false
         @log = log
@@ -70,6 +71,7 @@ module Gyre
       def respond(exchange, env)
         Thread.current[:gyre_work] = Work.new(env) if @watched
         started = Clock.now if @access_log
+        @proxy_times.add(env) if env["HTTP_X_REQUEST_START"] && @proxy_times
         status, headers, body = @app.call(env)
         exchange.write_response(status, headers, body) || Response.new(exchange, env, status, headers, body, @open_responses).deliver
         done = true

@@ -80,6 +80,18 @@ class CLILogServeTest < Minitest::Test
     assert_equal "", server.read("log.pid")
   end
 
+  def test_root_binds_the_port_and_another_user_has_the_files
+    skip "only root can become another user" unless Process.euid.zero?
+    Dir.mktmpdir do |folder|
+      File.chown(Etc.getpwnam("nobody").uid, nil, folder)
+      server = start_server({ "default_log" => "#{folder}/all.log", "user" => "nobody" })
+      log(server, "hello")
+      eventually { File.exist?("#{folder}/all.log") && File.read("#{folder}/all.log").include?("hello") }
+      assert_equal Etc.getpwnam("nobody").uid, File.stat("#{folder}/all.log").uid
+      server.stop(:TERM)
+    end
+  end
+
   def test_a_pidfile_of_a_living_server_is_refused
     first = start_server({ "pidfile" => "log.pid" })
     eventually { first.read("log.pid") == "#{first.pid}\n" }

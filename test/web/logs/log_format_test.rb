@@ -101,7 +101,7 @@ class WebLogFormatTest < Minitest::Test
   def test_each_directive
     {
       "%h" => "127.0.0.1", "%l %u" => "- -", "%r" => "GET /a?b=c HTTP/1.1", "%m %H" => "GET HTTP/1.1",
-      "%U %q" => "/a ?b=c", "%v:%p" => "app.example:80", "%s %>s" => "200 200", "%b %B" => "12 12", "%D" => "1234568",
+      "%U %q" => "/a ?b=c", "%v:%p" => "app.example:80", "%s %>s" => "200 200", "%b %B" => "12 12", "%D" => "1234568", "%Q" => "-",
       "%P" => Process.pid.to_s, "%{X-Request-Id}i" => "id-1", "100%%" => "100%", "\#{env}%m" => "\#{env}GET",
       "\"%{User-Agent}i\"" => "\"curl/8 (x)\"", "%{Content-Type}i" => "text/plain", "%{Content-Type}o" => "text/html",
       "\"%{Set-Cookie}o\"" => "\"a, b\"", "%{app.user}e" => "jane", "%{Missing}i %{missing}o %{missing}e" => "- - -"

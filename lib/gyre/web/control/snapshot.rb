@@ -14,12 +14,14 @@ module Gyre
     #
     #   version, ruby, pid, uptime_s, time (Unix seconds)
     #   urls                 where it listens
-    #   connections          open (those that apps have hijacked too), idle, running, waiting (for the rest of a request or handshake)
+    #   connections          open, idle, running, waiting (for the rest of a request or handshake),
+    #                        hijacked (no longer the server's)
     #   accepted, requests, malformed, refused; handshakes, handshakes_resumed, handshakes_failed: counts
     #   certificate_expires  Unix seconds at which the first one in use expires; nil if none is
     #   responses            by status class: "2xx", …; "none": the client left first
     #   bounds_s             {BOUNDS_S}
     #   durations            counts (not cumulative; one more than bounds_s), sum_s: from a complete head to the response's end
+    #   proxies              the same for the time at proxies before (X-Request-Start)
     #   waits                the same for the queue for a place (requests_limit)
     #   lag                  the same for delays by the loop
     #   dropped_log_lines    of the access log
@@ -58,7 +60,8 @@ module Gyre
 
         def connections(stats)
           open, idle, running = stats.values_at(:connections, :idle, :running)
-          { "open" => open + stats[:away], "idle" => idle, "running" => running, "waiting" => [open - idle - running, 0].max }
+          { "open" => open + stats[:away], "idle" => idle, "running" => running, "waiting" => [open - idle - running, 0].max,
+            "hijacked" => stats[:away] }
         end
 
         def counts(stats) = (stats.keys - %i[connections idle running away]).to_h { |name| [name.to_s, stats[name]] }

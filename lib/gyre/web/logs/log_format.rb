@@ -25,6 +25,7 @@ module Gyre
         "H" => 'env["SERVER_PROTOCOL"]', "v" => 'env["SERVER_NAME"]', "p" => 'env["SERVER_PORT"]'
       }.freeze
       NUMBERS = { "s" => "status", "B" => "bytes", "b" => "(bytes unless bytes.zero?)", "D" => "(seconds * 1_000_000).round",
+                  "Q" => '(env["gyre.proxy_s"]&.*(1_000_000))&.round',
                   "P" => "Process.pid" }.freeze
       # Code of text formats for values that need no escaping; it replaces that of TEXTS.
       AS_THEY_ARE = { "l" => "-", "t" => "\#{time}", "r" => "\#{request(env)}" }.freeze
