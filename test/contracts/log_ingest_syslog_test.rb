@@ -64,7 +64,7 @@ class LogIngestSyslogContractTest < Minitest::Test
   def test_json_and_other_text_is_not_a_tag
     { %(<134>Nov 21 19:20:00 web1 {"level": "info"}) => %(host=web1 {"level": "info"}), %(<134>{"a": 1, "b": 2}) => %({"a": 1, "b": 2}),
       "<13>12: x" => "12: x", "<13>\u00e9t\u00e9: x" => "\u00e9t\u00e9: x".b, "<13>C:\\x" => "C:\\x", "<13>a=b: c" => "a=b: c",
-      "Nov 21 19:20:00 it is text" => "Nov 21 19:20:00 it is text" }.each do |bytes, message|
+      "Nov 21 19:20:00 it is text" => "Nov 21 19:20:00 it is text", "hello: there" => "hello: there" }.each do |bytes, message|
       assert_equal ["syslog", message], parse(bytes).values_at(0, 2), bytes
     end
   end

@@ -515,14 +515,17 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     end
   end
 
-  def test_a_client_that_is_closed_takes_nothing_more
+  def test_what_is_logged_after_the_close_is_sent_late_and_said_once
     server do |server|
       client = client(server)
       client.info("m0")
       client.close
       assert_equal [true, ["m0"]], [client.closed?, server.messages]
-      [-> { client.info("m1") }, -> { client.flush(30) }, -> { client.connect(30) }].each { |call| assert_raises(Gyre::Log::Closed, &call) }
+      2.times { |number| assert client.info("m#{number + 1}") }
+      [-> { client.flush(30) }, -> { client.connect(30) }].each { |call| assert_raises(Gyre::Log::Closed, &call) }
       client.close
+      assert_equal [true, %w[m0 m1 m2]], [client.closed?, server.messages]
+      assert_equal 1, @reports.grep(/was closed before its last messages/).size
       assert_equal :closed, client.stats[:state]
     end
   end

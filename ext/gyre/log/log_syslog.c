@@ -289,7 +289,7 @@ static int parse_3164(struct rest rest, bool prioritized, struct gyre_log_buffer
     if (left(&rest) >= 3 && memcmp(rest.at, ": %", 3) == 0) rest.at += 2;
     (void)take_tag(&rest, &tag, &process);
   }
-  if (!prioritized && tag.length == 0) {
+  if (!prioritized && (!timed || tag.length == 0)) {
     message->host = tag;
     message->has_time = false;
     return 0;

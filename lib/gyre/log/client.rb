@@ -139,11 +139,13 @@ module Gyre
 
       # Handles objects other than Strings, a full outbox, a fork, and a refusal by the server.
       def append_slowly(severity, message)
-        check(severity, message)
+        message = shorten(severity, message)
+        late = closed? && open_again
         ready
         stored = @outbox.store(severity, message, false)
         stored = when_there_is_room(severity, message) if stored == false
         @sender.wake if stored.nil?
+        @sender.close(@options.exit_timeout) if late
         raise_refusal
       end
 
@@ -179,15 +181,27 @@ module Gyre
         nil # in a signal handler: the next message starts it
       end
 
-      def check(severity, message)
+      # Returns the message, which is cut if no record can hold it. Analogger's frames raise.
+      def shorten(severity, message)
         name = severity.is_a?(Integer) ? "unknown" : severity
         Wire.frame(@service, name, message) if @outbox.framed
         raise ArgumentError, "a severity has at most 255 bytes, not #{name.bytesize}" if name.bytesize > 255
 
-        bytes = 26 + @service.bytesize + name.bytesize + message.bytesize
-        return if bytes <= @options.record_limit
+        room = @options.record_limit - 26 - @service.bytesize - name.bytesize
+        return message if message.bytesize <= room
 
-        raise ArgumentError, "a message of #{message.bytesize} bytes is too long: a record has at most #{@options.record_limit}"
+        note = " [cut: the message has #{message.bytesize} bytes]"
+        start = message.byteslice(0, room - note.bytesize)
+        "#{message.valid_encoding? ? start.scrub("") : start}#{note}"
+      end
+
+      # Handlers of at_exit may log after another one has closed the client: the message is sent,
+      # and the client is closed again. Returns true.
+      def open_again
+        @options.report.call("the client of #{@service.inspect} was closed before its last messages; they are sent late") unless @reopened
+        @reopened = true
+        @sender.reopen
+        true
       end
 
       def raise_refusal

@@ -72,6 +72,23 @@ class LogLoggerMethodsTest < Minitest::Test
     assert_equal ["DEBUG", "yes", "yes", "yes", "yes", "yes", "raw", "now"], kept.map(&:last)
   end
 
+  # ActiveSupport's BroadcastLogger sets it, for `silence`, `log_at` and silence_healthcheck_path.
+  def test_a_local_level_holds_for_its_fiber_only_and_until_it_is_taken_away
+    kept = logged(level: :info) do |log|
+      log.local_level = :error
+      log.warn("no")
+      assert_equal [Logger::ERROR, Logger::ERROR], [log.level, log.local_level]
+      Thread.new { log.warn("another thread") }.join
+      log.silence(Logger::DEBUG) { log.debug("lower") }
+      log.local_level = Logger::FATAL
+      log.error("no")
+      log.local_level = nil
+      log.info("afterwards")
+      assert_equal [Logger::INFO, nil], [log.level, log.local_level]
+    end
+    assert_equal ["another thread", "lower", "afterwards"], kept.map(&:last)
+  end
+
   def test_a_formatter_makes_the_text
     formatter = ->(severity, time, progname, message) { "#{severity} #{time.class} #{progname} #{message}\n" }
     kept = logged(formatter: formatter, progname: "prog") do |log|

@@ -21,10 +21,9 @@ module Gyre
       # @param message [Object, nil] String, exception or other; nil: the block's value, or progname
       # @param progname [Object, nil] for the formatter
       # @return [true]
-      # @raise [ArgumentError] the wire cannot carry it
+      # @raise [ArgumentError] the wire cannot carry its severity
       # @raise [Denied, Incompatible] the server refuses this client; the message is kept
       # @raise [SpoolFull] when_full: :raise, and memory and spool are full
-      # @raise [Closed]
       def add(severity, message = nil, progname = nil)
         least = level
         return true if least.positive? && Text.rank(severity) < least
@@ -76,15 +75,27 @@ module Gyre
       # @yieldparam self
       # @return what the block returns
       def silence(severity = ::Logger::ERROR)
-        before = Thread.current[@override_key]
-        Thread.current[@override_key] = severity
-        @override_lock.synchronize { @overrides += 1 }
+        before = local_level
+        self.local_level = severity
         begin
           yield self
         ensure
-          @override_lock.synchronize { @overrides -= 1 }
-          Thread.current[@override_key] = before
+          self.local_level = before
         end
+      end
+
+      # The level within ActiveSupport's `silence` and `log_at`, which set it on each logger of a
+      # BroadcastLogger.
+      # @return [Integer, nil] in this fiber; nil: none
+      def local_level = Thread.current[@override_key]
+
+      # @param severity [Integer, String, Symbol, nil] as for {#local_level}
+      # @return [void]
+      def local_level=(severity)
+        severity = Text.rank(severity.to_s.downcase) unless severity.nil? || severity.is_a?(Integer)
+        change = (severity ? 1 : 0) - (local_level ? 1 : 0)
+        Thread.current[@override_key] = severity
+        @override_lock.synchronize { @overrides += change }
       end
 
       # Like Logger 1.6.

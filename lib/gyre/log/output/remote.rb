@@ -10,7 +10,7 @@ module Gyre
     module Output
       module Remote
         # Matches an address or the name of a standard stream. Other texts are paths.
-        ELSEWHERE = %r{\A(?:-|STD(?:OUT|ERR)|[a-z][a-z0-9+]*://.*)?\z}i.freeze
+        ELSEWHERE = %r{\A(?:-|STD(?:OUT|ERR)|/dev/std(?:out|err)|/(?:dev|proc/self)/fd/[12]|[a-z][a-z0-9+]*://.*)?\z}i.freeze
         # Maps schemes of addresses to types of outputs.
         TYPES = { "tcp" => "socket", "unix" => "socket", "redis" => "redis", "redis+unix" => "redis" }.freeze
         REDIS_PORT = 6379

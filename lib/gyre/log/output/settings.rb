@@ -12,7 +12,9 @@ module Gyre
     module Output
       type = Gyre::Settings::Type
       row = Gyre::Settings.method(:row)
-      STANDARD = /\A(?:-|stdout|stderr)\z/i.freeze
+      # Names of the standard streams, also as images of containers have them.
+      STANDARD = { "-" => "STDOUT", "stdout" => "STDOUT", "stderr" => "STDERR", "/dev/stdout" => "STDOUT", "/dev/stderr" => "STDERR",
+                   "/dev/fd/1" => "STDOUT", "/dev/fd/2" => "STDERR", "/proc/self/fd/1" => "STDOUT", "/proc/self/fd/2" => "STDERR" }.freeze
 
       REDIS_SETTINGS = Gyre::Settings.new({ nil => [
         row[:stream, :text, "name of the stream", default: "gyre"],
@@ -22,7 +24,7 @@ module Gyre
       # A path, an address or a standard stream.
       DESTINATION = type.new("PATH", "a path, STDOUT or STDERR") do |value|
         next unless value.is_a?(String) && !value.empty?
-        next value == "-" ? "STDOUT" : value.upcase if value.match?(STANDARD)
+        next STANDARD[value.downcase] if STANDARD.key?(value.downcase)
 
         Remote.check(value)
         value
@@ -71,7 +73,7 @@ module Gyre
         def type(settings)
           given, target = settings[:type].to_s, target(settings)
           return given if given.start_with?("std")
-          return target.downcase if target.match?(STANDARD)
+          return STANDARD[target.downcase].downcase if STANDARD.key?(target.downcase)
 
           given.empty? ? Remote.type(target) || "file" : given
         end
