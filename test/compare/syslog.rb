@@ -22,7 +22,8 @@ class SyslogComparison
     input(type="imudp" port="%<udp>d" address="127.0.0.1")
     input(type="imtcp" port="%<tcp>d" address="127.0.0.1")
     input(type="imptcp" port="%<zero>d" address="127.0.0.1" addtlFrameDelimiter="0")
-    input(type="imuxsock" Socket="%<folder>s/unixgram" ParseHostname="on" UseSpecialParser="off" UseSysTimeStamp="off" IgnoreTimestamp="off" RateLimit.Interval="0")
+    input(type="imuxsock" Socket="%<folder>s/unixgram" ParseHostname="on" UseSpecialParser="off"
+          UseSysTimeStamp="off" IgnoreTimestamp="off" RateLimit.Interval="0")
     template(name="json" type="list" option.jsonf="on") {
       property(outname="service" name="programname" format="jsonf")
       property(outname="host" name="hostname" format="jsonf")
@@ -60,7 +61,11 @@ class SyslogComparison
   def compare(name, way, folder)
     # Gyre takes a number for a count only before a valid priority; rsyslog takes each.
     counted = name == "tcp, octets counted"
-    lines = @lines.reject { |line| way.is_a?(Proc) && (counted ? line.reason == :priorities || !line.text.start_with?("<") : line.text.match?(/\A\d/n)) }
+    lines = @lines.reject do |line|
+      next unless way.is_a?(Proc)
+
+      counted ? line.reason == :priorities || !line.text.start_with?("<") : line.text.match?(/\A\d/n)
+    end
     theirs = by_rsyslog(way, folder, lines)
     ours = by_gyre(way, folder, lines)
     lines.each_with_index { |line, at| judge(name, line, ours[at], theirs[at]) }
@@ -86,10 +91,11 @@ class SyslogComparison
       time: fields["logged_at"] && Time.iso8601(fields["logged_at"]).to_r.floor(3), message: fields["message"] }
   end
 
-  # RFC 3164 has no year and no zone, so its times are not compared. rsyslog keeps the space before a
-  # message, and shows an id and structured data apart from it.
+  # RFC 3164 has no year and no zone, so its times are not compared. rsyslog keeps the space before
+  # a message, and shows an id and structured data apart from it.
   def told_by_rsyslog(fields, line, mine)
-    before = [("id=#{fields["id"]}" unless ["-", ""].include?(fields["id"])), (fields["data"] unless ["-", ""].include?(fields["data"]))].compact.join(" ")
+    id, data = fields.values_at("id", "data").map { |value| value unless ["-", ""].include?(value) }
+    before = [("id=#{id}" if id), data].compact.join(" ")
     message = fields["message"].sub(/\A /, "").sub("\u{feff}", "")
     time = Time.iso8601(fields["time"].sub(/\.\d*[^\dZ+-]+\d*/, "")).to_r.floor(3) if mine[:time] && line.text !~ /\.\d{7,}/n
     { service: fields["service"], severity: SEVERITIES.fetch(fields["severity"].to_i), facility: fields["facility"],
@@ -117,8 +123,9 @@ class SyslogComparison
            when :unixgram then "unixgram://#{folder}/ours"
            else "tcp://127.0.0.1:0"
            end
-    server = Gyre::Log::Server.new(bind: "127.0.0.1:0", default_log: { logfile: "#{folder}/gyre.json", format: "json" }, signals: false, interval: 0.01,
-                                   report: File.open(File::NULL, "w"), inputs: [{ type: "syslog", bind: bind }]).listen
+    log = { logfile: "#{folder}/gyre.json", format: "json" }
+    server = Gyre::Log::Server.new(bind: "127.0.0.1:0", default_log: log, signals: false, interval: 0.01, report: File.open(File::NULL, "w"),
+                                   inputs: [{ type: "syslog", bind: bind }]).listen
     thread = Thread.new { server.run }
     deliver(way, server.endpoints.last.port, "#{folder}/ours", "#{folder}/gyre.json", lines)
   ensure

@@ -70,9 +70,11 @@ class LogIngestSyslogContractTest < Minitest::Test
   end
 
   def test_the_counters_of_cisco_are_no_services
-    { "<189>123: Nov 21 19:20:00.123: %SYS-5-X: y" => "id=123 %SYS-5-X: y", "<189>123: r1: *Nov 21 19:20:00 UTC: %SYS-5-X: y" => "host=r1 id=123 %SYS-5-X: y",
+    { "<189>123: Nov 21 19:20:00.123: %SYS-5-X: y" => "id=123 %SYS-5-X: y",
+      "<189>123: r1: *Nov 21 19:20:00 UTC: %SYS-5-X: y" => "host=r1 id=123 %SYS-5-X: y",
       "<189>45: %SYS-5-X: y" => "id=45 %SYS-5-X: y", "<166>Nov 21 2026 19:20:00: %ASA-6-1: y" => "%ASA-6-1: y",
-      "<166>:Nov 21 19:20:00 UTC: %ASA-6-1: y" => "%ASA-6-1: y", "<166>Nov 21 19:20:00 fw : %ASA-6-1: y" => "host=fw %ASA-6-1: y" }.each do |bytes, message|
+      "<166>:Nov 21 19:20:00 UTC: %ASA-6-1: y" => "%ASA-6-1: y",
+      "<166>Nov 21 19:20:00 fw : %ASA-6-1: y" => "host=fw %ASA-6-1: y" }.each do |bytes, message|
       assert_equal ["syslog", message], parse(bytes).values_at(0, 2), bytes
     end
   end

@@ -57,7 +57,8 @@ module LogCases
              "<134>2026-11-21T19:20:00.123456789Z web1 shop:x", "<45>1 2014-01-09T20:34:44.693891+00:00 host web web.3 - Starting process",
              "<134>Nov 21 19:20:00 web1 {\"a\": 1}", "<134>{\"a\": 1}", "<189>123: r1: *Nov 21 19:20:00.123 UTC: %SYS-5-CONFIG_I: x",
              "<189>45: %SYS-5-X: y", "<189>Nov 21 19:20:00 UTC: %SYS-5-X: y", "<166>:Nov 21 19:20:00: %ASA-6-1: y", "<13>Nov 21 19:20:00 h : %X: y",
-             "<30>Nov 21 19:20:00 dock nginx:1.25[4711]: GET /", "Nov 21 19:20:00 web1 shop[5]: no pri", "Nov 21 19:20:00 it is text", "hello: there", "a[1]: there",
+             "<30>Nov 21 19:20:00 dock nginx:1.25[4711]: GET /", "Nov 21 19:20:00 web1 shop[5]: no pri", "Nov 21 19:20:00 it is text",
+             "hello: there", "a[1]: there",
              "<13>Nov 21 19:20:00 2001:db8::1 web[1]: v6", "<13>Nov 21 19:20:00 12:30:00 x", "<13>  Nov 21 19:20:00 h web[01]: x", "<13>12: x",
              "<13>web[a|b]: x", "<13>Nov 21 19:20:00 a_b.c- web: x", "<13>2026-11-21T19:20:00 h web: x", "<13>a[]: x", "<13>a[]x", "<13>(a)[1]:b",
              "<13>C:\\x", "<13>a::b", "<13>1 2026-11-21T19:20:00Z h web 5 - [a", "<13>1 2026-11-21T19:20:00Z h web 5 - "]
@@ -65,7 +66,9 @@ module LogCases
       framed = lines.map { |line| "#{line.bytesize} #{line}" }
       ["#{lines.join("\n")}\n", framed.join, lines.join("\r\n\n\0\n"), lines.join("\0"),
        "<13>#{"x" * 600}\0<14>#{"y" * 1023}\0\n\0z", "#{framed[0]}\n#{lines[1]}\n#{framed[2]}", *lines, *framed.first(3),
-       framed[0].chop, "9 <1", "9 <1x\n", "7 <999>a\n", "3 <", "500 <html>\n<13>a: b\n", "<13>a: 1\n2\0<13>b: 3\n\0", "42 is the answer\n12\n1234567890 <3>\n0 <1>\n01 <3>", "5 <1>a\nb<2>c\n", "9", "99", "999999999 <", "1 <1 <", "\n\r\0\n\n"]
+       framed[0].chop, "9 <1", "9 <1x\n",
+       "7 <999>a\n", "3 <", "500 <html>\n<13>a: b\n", "<13>a: 1\n2\0<13>b: 3\n\0",
+       "42 is the answer\n12\n1234567890 <3>\n0 <1>\n01 <3>", "5 <1>a\nb<2>c\n", "9", "99", "999999999 <", "1 <1 <", "\n\r\0\n\n"]
     end
 
     public

@@ -290,7 +290,7 @@ static int parse_3164(struct rest rest, bool prioritized, struct gyre_log_buffer
     (void)take_tag(&rest, &tag, &process);
   }
   if (!prioritized && (!timed || tag.length == 0)) {
-    message->host = tag;
+    message->host.length = 0;
     message->has_time = false;
     return 0;
   }

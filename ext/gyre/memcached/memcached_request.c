@@ -80,7 +80,7 @@ void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection) 
 }
 
 /* Finds or makes the home's connection, and waits until it has room. Before the first value on a
- * connection, asks for the server's version: an older one would run the value's lines as commands. */
+ * connection, asks for the server's version: an old one would run the value's lines as commands. */
 static void take_connection(struct gyre_memcached_request *request) {
   for (;;) {
     VALUE object = gyre_memcached_connection_here(request->server);

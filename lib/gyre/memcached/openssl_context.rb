@@ -46,7 +46,8 @@ module Gyre
         end
       end
 
-      # Returns the versions that the context would offer to a server. They can be set, but not read.
+      # Returns the versions that the context would offer to a server: they can be set, but not
+      # read.
       def offered_versions(context)
         ours, theirs = UNIXSocket.pair
         OpenSSL::SSL::SSLSocket.new(ours, context).connect_nonblock(exception: false)

@@ -120,7 +120,9 @@ module LogOracle
       def cisco(bytes, position, message)
         match = CISCO.match(bytes, position)
         [2, 1].each do |group|
-          at = group == 2 ? (match.end(0) if match[2]) : bytes.index(/[^ ]|\z/n, position + match[1].bytesize + (bytes[position + match[1].bytesize] == ":" ? 1 : 0))
+          counted = position + match[1].bytesize
+          counted += 1 if bytes[counted] == ":"
+          at = group == 2 ? (match.end(0) if match[2]) : bytes.index(/[^ ]|\z/n, counted)
           next unless at
 
           at += 1 if "*.".include?(bytes[at] || "-")

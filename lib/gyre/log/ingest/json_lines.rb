@@ -30,8 +30,8 @@ module Gyre
       STRING = /"(?:[^"\\]++|\\.?)*+(?:"|\z)/m.freeze
 
       class << self
-        # Returns service, severity and message as BINARY Strings, and if the line has it, the time of
-        # logging in µs since 1970; nil for an empty line.
+        # Returns service, severity and message as BINARY Strings, and the time of logging in µs
+        # since 1970 if the line has it; nil for an empty line.
         def parse(line)
           text = line.dup.force_encoding(Encoding::UTF_8).scrub.strip
           return if text.empty?

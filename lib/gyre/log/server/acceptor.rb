@@ -102,7 +102,8 @@ module Gyre
         super
         @limit = @hub.limits.message_bytes_limit
         @hosts = {}
-        @socket = @listener.endpoint.path ? Local.new(@listener.socket, @limit) : Datagram.new(@listener.socket, @listener, nil, Datagram::BYTES_LIMIT)
+        socket = @listener.socket
+        @socket = @listener.endpoint.path ? Local.new(socket, @limit) : Datagram.new(socket, @listener, nil, Datagram::BYTES_LIMIT)
         @listener.socket.setsockopt(:SOCKET, :RCVBUF, WAITING_BYTES)
       end
 

@@ -79,7 +79,7 @@ module Gyre
     Inlet::SETTINGS = Gyre::Settings.new({ nil => [
       row[:type, %w[syslog json], "protocol (json: one object per line)"],
       row[:bind, address, "where: tcp://host:port, udp://host:port, unix:///path, unixgram:///path", list: true],
-      row[:framing, %w[auto octet_counting lines zero], "how syslog messages end (auto detects the others; zero: line ends do not end one)", default: "auto"],
+      row[:framing, %w[auto octet_counting lines zero], "how syslog messages end (auto detects all; zero: only by zero bytes)", default: "auto"],
       row[:tls, :flag, "true: with the certificate of tls", default: false]
     ] }, what: "key", needs: %i[type bind]) do |values, faults|
       kind, bind = values.values_at(:type, :bind)
