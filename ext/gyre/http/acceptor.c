@@ -138,6 +138,7 @@ static void forked(struct gyre_client *client) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http_acceptor, client);
   gyre_list_init(&acceptor->keeper);
   gyre_list_init(&acceptor->thread_calls.post.node);
+  gyre_list_init(&acceptor->websockets.publishers);
   while (!gyre_list_empty(&acceptor->leaving)) gyre_list_remove(acceptor->leaving.next);
   gyre_acceptor_forget(&acceptor->net);
   gyre_admission_forget(&acceptor->capacity.admission);
@@ -169,6 +170,8 @@ static VALUE acceptor_allocate(VALUE class) {
   gyre_list_init(&acceptor->exchanges.active);
   gyre_list_init(&acceptor->leaving);
   gyre_list_init(&acceptor->exchanges.spare);
+  gyre_list_init(&acceptor->websockets.unfinished);
+  gyre_list_init(&acceptor->websockets.publishers);
   gyre_admission_init(&acceptor->capacity.admission);
   acceptor->upgraded = rb_hash_new(); /* last, because it may run the GC */
   rb_funcall(acceptor->upgraded, rb_intern("compare_by_identity"), 0);
@@ -494,6 +497,7 @@ static VALUE acceptor_measurements(VALUE self) {
   set_number(hash, "messages_received", statistics->messages_received);
   set_number(hash, "messages_sent", statistics->messages_sent);
   set_number(hash, "slow_sockets", statistics->slow_sockets);
+  set_number(hash, "publishers_held", statistics->publishers_held);
   if (acceptor->scheduler && !acceptor->scheduler->closed) {
     const struct gyre_lag *lag = &acceptor->scheduler->loop.lag;
     struct gyre_http_histogram lags = {.sum_ns = lag->sum_ns};

@@ -60,6 +60,12 @@ struct gyre_http_acceptor {
   /* Keys: Ruby objects of connections that have left HTTP; each responds to `interrupt`. */
   VALUE upgraded;
   struct {
+    void *block;                             /* of unsent bytes, to which more are appended; or NULL */
+    uint64_t unsent_bytes;                   /* memory of all such blocks */
+    uint64_t unfinished_bytes;               /* memory of unfinished messages */
+    struct gyre_list unfinished, publishers; /* sockets, the oldest message first; fibers that wait */
+  } websockets;                              /* websocket/connection.c */
+  struct {
     uint32_t idle, lingering_refused;
     uint32_t upgraded_drained;
     uint64_t running, requests, malformed, refused;

@@ -24,6 +24,7 @@ struct gyre_http_statistics {
   uint64_t received_bytes, sent_bytes;                        /* without the bytes that TLS adds */
   uint64_t upgrades, messages_received, messages_sent;        /* WebSockets' */
   uint64_t slow_sockets;                                      /* WebSockets with slow peers */
+  uint64_t publishers_held;                                   /* publishers that waited for WebSockets */
   uint64_t handshakes, handshakes_resumed, handshakes_failed; /* TLS handshakes: made, resumed, failed */
 };
 

@@ -12,7 +12,9 @@
 #define COPY_BYTES_LIMIT 1024          /* longest payload copied behind its frame's head */
 #define CONTROLS_AT_ONCE 64            /* maximum control frames answered in a turn */
 #define DRAIN_STEP_NS INT64_C(1000000) /* delay between two sockets' closes at the server's stop */
-#define DRAIN_STEPS 5000
+#define BURST_BYTES (64 * 1024)        /* maximum bytes that are queued without trying to send them */
+#define STREAM_BYTES (64 * 1024)       /* maximum bytes that wait in an HTTP/2 stream */
+#define PIECES 16
 
 static VALUE session, on_open, on_drained, on_close;
 
@@ -61,9 +63,22 @@ static void cut(struct gyre_websocket *websocket, unsigned code) {
   finish(websocket, false);
 }
 
+/* Returns how long the next bytes of the unfinished message may take: an unfinished message has the
+ * least rate of a request's body. */
+static int64_t message_limit_ns(const struct gyre_websocket *websocket, int64_t now_ns) {
+  const char *reason;
+  return gyre_http_body_limit_ns(&websocket->acceptor->limits, websocket->input.held,
+                                 now_ns - websocket->times.begun_ns, false, &reason);
+}
+
 /* Sets the connection's deadline to the socket's earliest deadline. */
 static void schedule(struct gyre_websocket *websocket) {
   int64_t due_ns = INT64_MAX;
+  if (websocket->times.window_ns) gyre_http_sooner(&due_ns, websocket->times.window_ns, websocket->limits.backlog_ns);
+  if (websocket->times.begun_ns) {
+    int64_t now_ns = gyre_loop_now(gyre_websocket_loop(websocket));
+    gyre_http_sooner(&due_ns, now_ns, message_limit_ns(websocket, now_ns));
+  }
   if (websocket->times.blocked_ns)
     gyre_http_sooner(&due_ns, websocket->times.blocked_ns, websocket->acceptor->limits.write_ns);
   if (websocket->times.closing_ns) {
@@ -75,6 +90,37 @@ static void schedule(struct gyre_websocket *websocket) {
                      pinged ? websocket->limits.idle_ns : gyre_websocket_half(websocket->limits.idle_ns));
   }
   gyre_http_connection_due(websocket->connection, due_ns);
+}
+
+static void flush(struct gyre_websocket *websocket);
+
+static void begin_window(struct gyre_websocket *websocket, int64_t now_ns) {
+  websocket->times.window_ns = now_ns;
+  websocket->output.window = websocket->output.given - gyre_websocket_unsent(websocket);
+}
+
+/* True if the peer has taken less than `backlog_bytes` in a whole window of being blocked, although
+ * much is unsent. Begins a new window at the end of one. Time of the present turn does not count,
+ * and a window that ends late does not, because the loop has not tried to send then. */
+static bool is_slow(struct gyre_websocket *websocket, bool much) {
+  int64_t now_ns = gyre_websocket_loop(websocket)->now_ns, limit_ns = websocket->limits.backlog_ns;
+  if (!gyre_http_is_over(websocket->times.window_ns, limit_ns, now_ns)) return false;
+  uint64_t taken = websocket->output.given - gyre_websocket_unsent(websocket) - websocket->output.window;
+  bool late = now_ns - websocket->times.window_ns > limit_ns + limit_ns / 4;
+  if (much && !late && (int64_t)taken < websocket->limits.backlog_bytes) return true;
+  begin_window(websocket, now_ns);
+  return false;
+}
+
+/* Cuts a slow peer, after a last try. Returns false if the socket has ended. */
+static bool judge(struct gyre_websocket *websocket, bool much) {
+  if (!is_slow(websocket, much)) return true;
+  flush(websocket);
+  if (!websocket->connection) return false;
+  if (!is_slow(websocket, much)) return true;
+  websocket->acceptor->statistics.slow_sockets++;
+  cut(websocket, GYRE_WEBSOCKET_TRY_LATER);
+  return false;
 }
 
 static void have_room(struct gyre_websocket *websocket);
@@ -106,19 +152,53 @@ static void wait_for_room(struct gyre_websocket *websocket) {
       return;
     }
   }
-  if (!websocket->times.blocked_ns) websocket->times.blocked_ns = gyre_loop_now(loop);
+  int64_t now_ns = gyre_loop_now(loop);
+  if (!websocket->times.blocked_ns) websocket->times.blocked_ns = now_ns;
+  if (!websocket->times.window_ns) begin_window(websocket, now_ns);
   schedule(websocket);
 }
 
-/* An HTTP/2 stream's output is counted by h2/session.c. */
+/* Counts the memory that this socket alone takes: its slices, and what TLS holds. The blocks are
+ * counted by backlog.c, and an HTTP/2 stream's output by h2/session.c. Lets publishers go on. */
 static void count_output(struct gyre_websocket *websocket) {
-  bool counts = websocket->connection && !websocket->connection->inner;
-  gyre_http_budget_hold(&websocket->acceptor->capacity.output, &websocket->counted.output,
-                        counts ? gyre_websocket_unsent(websocket) : 0);
+  struct gyre_http_acceptor *acceptor = websocket->acceptor;
+  const struct gyre_http_connection *connection = websocket->connection;
+  size_t held = connection && !connection->inner ? gyre_transport_unsent(&connection->transport) : 0;
+  gyre_http_budget_hold(&acceptor->capacity.output, &websocket->counted.output,
+                        held + websocket->backlog.capacity * sizeof(*websocket->backlog.slices));
+  if (gyre_list_empty(&acceptor->websockets.publishers) || gyre_websocket_is_behind(acceptor)) return;
+  GYRE_EACH(struct gyre_websocket_waiter, waiter, &acceptor->websockets.publishers, node) {
+    gyre_wake(acceptor->scheduler, &waiter->wait.parked);
+  }
+}
+
+static struct gyre_websocket_store store_of(struct gyre_websocket *websocket) {
+  struct gyre_http_acceptor *acceptor = websocket->acceptor;
+  return (struct gyre_websocket_store){&acceptor->capacity.output, &acceptor->websockets.block,
+                                       &acceptor->websockets.unsent_bytes};
+}
+
+/* An HTTP/2 stream takes a part of the backlog at a time, because it copies. */
+static bool stream_is_full(const struct gyre_http_connection *connection) {
+  return connection->inner && gyre_transport_unsent(&connection->transport) > STREAM_BYTES;
+}
+
+/* Returns 0 if the socket or stream took all bytes, -EAGAIN or -errno. */
+static int send_backlog(struct gyre_websocket *websocket) {
+  struct gyre_http_connection *connection = websocket->connection;
+  struct gyre_websocket_store store = store_of(websocket);
+  struct iovec pieces[PIECES];
+  while (websocket->backlog.bytes > 0 && !stream_is_full(connection)) {
+    int count = gyre_websocket_backlog_pieces(&websocket->backlog, pieces, connection->inner ? 1 : PIECES);
+    ssize_t sent = gyre_transport_sendv(&connection->transport, pieces, count);
+    if (sent < 0) return (int)sent;
+    gyre_websocket_backlog_consume(&websocket->backlog, &store, (size_t)sent);
+  }
+  return gyre_transport_flush(&connection->transport);
 }
 
 static void flush(struct gyre_websocket *websocket) {
-  int error = gyre_transport_flush(&websocket->connection->transport);
+  int error = send_backlog(websocket);
   if (error == -EAGAIN || (error == 0 && gyre_websocket_unsent(websocket) > 0)) { /* 0: a stream holds the rest */
     wait_for_room(websocket);
   } else if (error < 0) {
@@ -134,6 +214,7 @@ static void flush(struct gyre_websocket *websocket) {
     gyre_websocket_start(websocket);
   }
   websocket->backed_up = false;
+  websocket->times.window_ns = 0;
   if (websocket->choked) gyre_http_connection_report_again(websocket->connection);
   websocket->choked = false;
   if (websocket->events && websocket->times.closing_ns) finish(websocket, true);
@@ -164,32 +245,44 @@ static ssize_t send_at_once(struct gyre_transport *transport, const struct iovec
   return sent == -EAGAIN ? 0 : sent;
 }
 
-static int queue(struct gyre_transport *transport, const struct iovec *piece, size_t *sent) {
-  size_t skipped = *sent < piece->iov_len ? *sent : piece->iov_len;
-  *sent -= skipped;
-  if (skipped == piece->iov_len) return 0;
-  return gyre_transport_write(transport, (const char *)piece->iov_base + skipped, piece->iov_len - skipped);
+/* Queues the pieces without their first `sent` bytes. A shared frame is stored whole. */
+static bool queue(struct gyre_websocket *websocket, struct iovec *pieces, size_t sent, bool shared) {
+  struct gyre_websocket_store store = store_of(websocket);
+  struct gyre_websocket_slice slice;
+  for (int i = 0; i < 2 && !shared; i++) {
+    size_t skipped = sent < pieces[i].iov_len ? sent : pieces[i].iov_len;
+    pieces[i] = (struct iovec){(char *)pieces[i].iov_base + skipped, pieces[i].iov_len - skipped};
+    sent -= skipped;
+  }
+  return gyre_websocket_store_add(&store, pieces, 2, &slice) &&
+         gyre_websocket_backlog_add(&websocket->backlog, slice, sent);
 }
 
-/* Sends a turn's first frame at once, and later frames together at its end. An HTTP/2 stream
- * collects frames by itself. */
-static void send_pieces(struct gyre_websocket *websocket, struct iovec head, struct iovec payload) {
+/* Sends a turn's first frame at once, and later frames together: when they are many bytes, or at
+ * the turn's end. An HTTP/2 stream collects frames by itself. */
+static void send_pieces(struct gyre_websocket *websocket, struct iovec head, struct iovec payload, bool shared) {
   struct gyre_loop *loop = gyre_websocket_loop(websocket);
-  struct gyre_transport *transport = &websocket->connection->transport;
+  struct gyre_http_connection *connection = websocket->connection;
+  struct iovec pieces[] = {head, payload};
+  size_t length = head.iov_len + payload.iov_len;
   ssize_t sent = 0;
-  if (websocket->connection->inner ||
-      (gyre_transport_unsent(transport) == 0 && websocket->sent_turn != loop->statistics.turns)) {
+  websocket->output.given += length;
+  if (connection->inner ? websocket->backlog.bytes == 0 && !stream_is_full(connection)
+                        : gyre_websocket_unsent(websocket) == 0 &&
+                              (websocket->sent_turn != loop->statistics.turns || length > BURST_BYTES)) {
     websocket->sent_turn = loop->statistics.turns;
-    sent = send_at_once(transport, &head, &payload);
+    sent = send_at_once(&connection->transport, &head, &payload);
   }
-  size_t left = sent < 0 ? 0 : (size_t)sent;
-  int error = sent < 0 ? (int)sent : queue(transport, &head, &left);
-  if (error == 0) error = queue(transport, &payload, &left);
-  if (error < 0) {
+  if (sent < 0 || ((size_t)sent < length && !queue(websocket, pieces, (size_t)sent, shared))) {
     cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
-  } else if (gyre_transport_unsent(transport) > 0) {
+  } else if (gyre_websocket_unsent(websocket) > 0) {
     count_output(websocket);
-    if (!websocket->room || websocket->room->watch.fd < 0) gyre_loop_defer(loop, &websocket->sending);
+    if (websocket->backed_up) return;
+    if (websocket->backlog.bytes > BURST_BYTES) {
+      flush(websocket);
+    } else {
+      gyre_loop_defer(loop, &websocket->sending);
+    }
   }
 }
 
@@ -198,11 +291,11 @@ void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool
   uint8_t head[GYRE_WEBSOCKET_HEAD_BYTES];
   if (!websocket->connection) return;
   size_t head_bytes = websocket->events ? 0 : gyre_websocket_frame_head(head, opcode, compressed, length);
-  send_pieces(websocket, (struct iovec){head, head_bytes}, (struct iovec){(char *)bytes, length});
+  send_pieces(websocket, (struct iovec){head, head_bytes}, (struct iovec){(char *)bytes, length}, false);
 }
 
 void gyre_websocket_send_framed(struct gyre_websocket *websocket, const char *bytes, size_t length) {
-  if (websocket->connection) send_pieces(websocket, (struct iovec){0}, (struct iovec){(char *)bytes, length});
+  if (websocket->connection) send_pieces(websocket, (struct iovec){0}, (struct iovec){(char *)bytes, length}, true);
 }
 
 bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket) {
@@ -210,11 +303,8 @@ bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket) {
 }
 
 bool gyre_websocket_keeps_up(struct gyre_websocket *websocket) {
-  bool slow = websocket->times.blocked_ns && gyre_websocket_is_crowded(websocket);
-  if (!slow && gyre_websocket_unsent(websocket) <= websocket->limits.backlog_bytes) return true;
-  websocket->acceptor->statistics.slow_sockets++;
-  cut(websocket, GYRE_WEBSOCKET_TRY_LATER);
-  return false;
+  bool much = gyre_websocket_unsent(websocket) > websocket->limits.backlog_bytes;
+  return judge(websocket, much || gyre_websocket_is_crowded(websocket));
 }
 
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
@@ -277,17 +367,37 @@ static void fail(struct gyre_websocket *websocket, unsigned code, const char *re
   end(websocket, &event);
 }
 
+/* Counts the input's memory, and a socket with an unfinished message. */
 static void count_input(struct gyre_websocket *websocket) {
+  struct gyre_http_acceptor *acceptor = websocket->acceptor;
   const struct gyre_http_connection *connection = websocket->connection;
   const struct gyre_bytes *input = connection ? connection->transport.input : NULL;
-  gyre_http_budget_hold(&websocket->acceptor->capacity.input, &websocket->counted.input, input ? input->capacity : 0);
+  uint32_t bytes = input ? input->capacity : 0;
+  bool unfinished = bytes && websocket->input.opcode && !websocket->unread;
+  gyre_http_budget_hold(&acceptor->capacity.input, &websocket->counted.input, bytes);
+  acceptor->websockets.unfinished_bytes += (unfinished ? bytes : 0) - (uint64_t)websocket->counted.unfinished;
+  websocket->counted.unfinished = unfinished ? bytes : 0;
+  if (unfinished == !gyre_list_empty(&websocket->unfinished)) return;
+  gyre_list_remove(&websocket->unfinished);
+  websocket->times.begun_ns = unfinished ? gyre_loop_now(gyre_websocket_loop(websocket)) : 0;
+  if (!unfinished) return;
+  gyre_list_append(&acceptor->websockets.unfinished, &websocket->unfinished);
+  schedule(websocket);
 }
 
-/* True if the server's input budget is used up and this socket has part of a message. The caller
- * then closes it. Silent sockets end after their idle time. */
-static bool holds_too_much(struct gyre_websocket *websocket) {
-  count_input(websocket);
-  return websocket->input.held > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity.input);
+/* Keeps unfinished messages within half of the server's input budget, so that uploads have room:
+ * ends the sockets whose messages began first. Returns false if this socket has ended. */
+static bool fits(struct gyre_websocket *websocket) {
+  struct gyre_http_acceptor *acceptor = websocket->acceptor;
+  const struct gyre_http_budget *budget = &acceptor->capacity.input;
+  while (acceptor->websockets.unfinished_bytes > (uint64_t)budget->limit / 2) {
+    struct gyre_list *oldest = acceptor->websockets.unfinished.next;
+    fail(GYRE_CONTAINER(oldest, struct gyre_websocket, unfinished), GYRE_WEBSOCKET_TRY_LATER,
+         "the server holds too many unfinished messages");
+  }
+  if (websocket->counted.unfinished && gyre_http_budget_is_over(budget))
+    fail(websocket, GYRE_WEBSOCKET_TRY_LATER, "the server holds too much");
+  return websocket->connection;
 }
 
 static void release(struct gyre_websocket *websocket) {
@@ -356,7 +466,7 @@ void gyre_websocket_receive(struct gyre_websocket *websocket) {
   int receptions = 0;
   if (websocket->events && websocket->connection) watch_for_end(websocket);
   if (websocket->events) return;
-  while (websocket->connection && !websocket->unread && !websocket->choked && look(websocket)) {
+  while (websocket->connection && !websocket->unread && !websocket->choked && look(websocket) && fits(websocket)) {
     struct gyre_http_connection *connection = websocket->connection;
     if (!connection->readable || gyre_http_connection_gives_way(connection, &receptions)) return;
     ssize_t count = gyre_http_connection_fill(connection);
@@ -365,7 +475,6 @@ void gyre_websocket_receive(struct gyre_websocket *websocket) {
       cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
     } else {
       websocket->times.heard_ns = gyre_loop_coarse_now(gyre_websocket_loop(websocket));
-      if (holds_too_much(websocket)) fail(websocket, GYRE_WEBSOCKET_TRY_LATER, "the server holds too much");
     }
   }
 }
@@ -543,9 +652,19 @@ static void room(struct gyre_http_connection *connection) {
   if (websocket) have_room(websocket);
 }
 
+/* Returns whether the peer has taken output since the last call. `left`: whether it has more to
+ * take. */
+static bool takes_output(struct gyre_websocket *websocket, bool *left) {
+  size_t waiting = gyre_websocket_unsent(websocket) + gyre_transport_untaken(&websocket->connection->transport);
+  uint64_t before = websocket->output.taken;
+  websocket->output.taken = websocket->output.given - waiting;
+  *left = waiting > 0;
+  return websocket->output.taken != before;
+}
+
 /* Pings a peer after half of the idle time, and closes the socket after all of it. Silence does not
- * count while the app leaves a message unread, or while answers fill the output. An event stream
- * gets a comment instead of a ping, and may stay silent. */
+ * count while the app leaves a message unread, while answers fill the output, or while the peer
+ * takes output. An event stream gets a comment instead of a ping, and may stay silent. */
 static void late(struct gyre_http_connection *connection) {
   struct gyre_websocket *websocket = connection->own;
   if (!websocket) return;
@@ -556,6 +675,12 @@ static void late(struct gyre_http_connection *connection) {
   } else {
     gyre_websocket_receive(websocket);
   }
+  bool left = false, takes = websocket->connection && takes_output(websocket, &left);
+  if (takes && left) websocket->times.heard_ns = now_ns;
+  if (takes && websocket->times.closing_ns) websocket->times.closing_ns = now_ns;
+  if (websocket->connection) (void)judge(websocket, gyre_websocket_is_crowded(websocket));
+  if (websocket->connection && websocket->times.begun_ns && message_limit_ns(websocket, now_ns) == 0)
+    fail(websocket, GYRE_WEBSOCKET_TRY_LATER, "the message comes too slowly");
   bool open = websocket->connection && !websocket->times.closing_ns;
   if (open && websocket->times.drain_ns && now_ns >= websocket->times.drain_ns) {
     gyre_websocket_close(websocket, GYRE_WEBSOCKET_GOING_AWAY, "", 0);
@@ -589,6 +714,8 @@ static void detached(struct gyre_http_connection *connection) {
   websocket->connection = NULL;
   websocket->unread = websocket->drained = false;
   gyre_websocket_deflate_free(&websocket->compression);
+  struct gyre_websocket_store store = store_of(websocket);
+  gyre_websocket_backlog_consume(&websocket->backlog, &store, websocket->backlog.bytes);
   count_input(websocket);
   count_output(websocket);
   gyre_deferred_cancel(&websocket->sending);
@@ -622,7 +749,7 @@ static bool free_own(struct gyre_http_connection *connection, bool gone) {
 static void drain(struct gyre_http_connection *connection) {
   struct gyre_websocket *websocket = connection->own;
   if (!websocket || websocket->times.closing_ns || websocket->times.drain_ns) return;
-  uint32_t step = connection->acceptor->counts.upgraded_drained++ % DRAIN_STEPS;
+  uint32_t step = connection->acceptor->counts.upgraded_drained++;
   websocket->times.drain_ns = gyre_loop_now(gyre_websocket_loop(websocket)) + step * DRAIN_STEP_NS;
   schedule(websocket);
 }
@@ -630,6 +757,7 @@ static void drain(struct gyre_http_connection *connection) {
 static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_websocket *websocket = connection->own;
   gyre_list_init(&websocket->waiters);
+  gyre_list_init(&websocket->unfinished);
   gyre_deferred_init(&websocket->sending, at_the_end);
   websocket->times.heard_ns = gyre_loop_now(gyre_websocket_loop(websocket));
   gyre_list_init(&websocket->run.starting.node);

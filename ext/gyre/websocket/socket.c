@@ -17,6 +17,7 @@ static void websocket_free(void *opaque) {
   struct gyre_websocket *websocket = opaque;
   if (websocket->connection) websocket->connection->own = NULL; /* at exit either is freed first */
   gyre_websocket_deflate_free(&websocket->compression);
+  free(websocket->backlog.slices);
   free(websocket->end.reason);
   free(websocket->room);
   xfree(websocket);
@@ -57,6 +58,25 @@ static bool wait_for(VALUE self, enum gyre_websocket_change change, int64_t time
   }
   rb_ensure(gyre_wait_body, (VALUE)&waiter.wait, wait_ensure, (VALUE)&waiter);
   return !waiter.wait.timed_out;
+}
+
+/* Waits while the server holds too much output of WebSockets. For publishers, after a message. */
+static VALUE websocket_pace(VALUE self) {
+  if (is_outside(self)) return hand_over(self, "pace", 0, NULL);
+  struct gyre_http_acceptor *acceptor = websocket_get(self)->acceptor;
+  if (!gyre_websocket_is_behind(acceptor) || gyre_thread_is_foreign(acceptor->scheduler)) return Qnil;
+  acceptor->statistics.publishers_held++;
+  while (gyre_websocket_is_behind(acceptor)) {
+    struct gyre_websocket_waiter waiter = {.websocket = websocket_get(self)};
+    gyre_wait_begin(acceptor->scheduler, &waiter.wait, self);
+    gyre_list_append(&acceptor->websockets.publishers, &waiter.node);
+    rb_ensure(gyre_wait_body, (VALUE)&waiter.wait, wait_ensure, (VALUE)&waiter);
+  }
+  return Qnil;
+}
+
+static VALUE websocket_behind_p(VALUE self) {
+  return gyre_websocket_is_behind(websocket_get(self)->acceptor) ? Qtrue : Qfalse;
 }
 
 static VALUE websocket_read(VALUE self) {
@@ -344,6 +364,7 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
   websocket->run.wants = (uint8_t)NUM2UINT(wants);
   websocket->limits = (struct gyre_websocket_limits){.idle_ns = duration_of(limits, "idle_timeout_s"),
                                                      .close_ns = duration_of(limits, "close_timeout_s"),
+                                                     .backlog_ns = duration_of(limits, "backlog_timeout_s"),
                                                      .message_bytes = bytes_of(limits, "message_bytes_limit"),
                                                      .output_bytes = bytes_of(limits, "output_bytes_limit"),
                                                      .backlog_bytes = bytes_of(limits, "backlog_bytes_limit")};
@@ -390,6 +411,8 @@ void gyre_init_websocket(void) {
   rb_define_singleton_method(class, "frame", websocket_frame, 2);
   rb_define_singleton_method(class, "deliver_all", websocket_deliver_all, 3);
   rb_define_method(class, "offer", websocket_offer, 1);
+  rb_define_method(class, "pace", websocket_pace, 0);
+  rb_define_method(class, "behind?", websocket_behind_p, 0);
   rb_define_method(class, "join", websocket_join, 1);
   rb_define_method(class, "leave", websocket_leave, 1);
   rb_define_method(class, "foreign?", websocket_foreign_p, 0);

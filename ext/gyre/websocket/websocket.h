@@ -4,10 +4,24 @@
  * An idle WebSocket holds neither fiber nor buffer.
  *
  *   OPEN ─► CLOSING: our close was sent ─► over: the connection lingers or is closed
- *     └──── the peer's close, a fault, the end of the connection ────┘ */
+ *     └──── the peer's close, a fault, the end of the connection ────┘
+ *
+ * Output. A client is judged only by what its socket has refused, never by what was not yet tried.
+ *
+ *   SENT ─ a turn's second frame ─► QUEUED ─ at 64 KB or the turn's end ─► tried: all sent ─► SENT
+ *     └──── the socket is full ─► BLOCKED ◄── some is left ──────────────────┘
+ *                                   │  ▲
+ *                                   └──┘ room: tried again; SENT if all is sent
+ *
+ *   BLOCKED for a window of backlog_timeout_s, in which the peer has taken less than backlog_bytes
+ *   ├─ more than backlog_bytes are unsent at a broadcast, or the server's budget is used up ─► cut
+ *   └─ else a new window begins; a peer that takes nothing for write_timeout_s is cut, too
+ *
+ * While the budget is used up, publishers wait. */
 #pragma once
 
 #include "http/exchange.h"
+#include "websocket/backlog.h"
 #include "websocket/deflate.h"
 #include "websocket/input.h"
 
@@ -37,7 +51,7 @@ struct gyre_websocket_room {
 };
 
 struct gyre_websocket_limits {
-  int64_t idle_ns, close_ns; /* -1: none */
+  int64_t idle_ns, close_ns, backlog_ns; /* -1: none */
   uint32_t message_bytes, output_bytes, backlog_bytes;
 };
 
@@ -54,7 +68,9 @@ struct gyre_websocket_run {
 struct gyre_websocket_times {
   int64_t heard_ns;   /* when the peer last sent bytes */
   int64_t blocked_ns; /* since when the peer takes no output */
-  int64_t closing_ns; /* when our close was sent */
+  int64_t window_ns;  /* when the present window of BLOCKED began */
+  int64_t begun_ns;   /* when the unfinished message began */
+  int64_t closing_ns; /* when our close was sent, or the peer took output that was sent before */
   int64_t drain_ns;   /* when to close at the server's stop */
 };
 
@@ -68,15 +84,21 @@ struct gyre_websocket {
   bool unread;             /* the buffer has a whole message */
   bool discards;           /* closed by the app: drops messages */
   bool choked;             /* reads nothing until the peer takes answers */
-  bool backed_up, drained; /* output waits for room; on_drained is due */
+  bool backed_up, drained; /* BLOCKED; on_drained is due */
   bool abandoned;          /* belongs to the parent of this forked child */
   bool events;             /* an event stream: sends plain text, reads nothing */
   struct gyre_list waiters;
   struct gyre_websocket_input input;
   struct {
-    uint32_t input, output;
+    uint32_t input, output, unfinished;
   } counted;          /* bytes counted in the server's budgets */
   uint64_t sent_turn; /* last turn in which a frame was sent at once */
+  struct gyre_websocket_backlog backlog;
+  struct {
+    uint64_t given, taken, window; /* bytes given to be sent; taken by the peer, when last asked, and
+                                    * at the window's beginning */
+  } output;
+  struct gyre_list unfinished; /* linked while a part of a message has come */
   struct gyre_websocket_times times;
   struct gyre_websocket_room *room; /* NULL before output first waits for room */
   struct gyre_websocket_limits limits;
@@ -118,6 +140,10 @@ void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool
 void gyre_websocket_send_framed(struct gyre_websocket *websocket, const char *bytes, size_t length);
 /* True if output is unsent and the server's output budget is used up. */
 bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket);
+/* True while publishers should wait. */
+static inline bool gyre_websocket_is_behind(const struct gyre_http_acceptor *acceptor) {
+  return acceptor->websockets.unsent_bytes > 0 && gyre_http_budget_is_over(&acceptor->capacity.output);
+}
 /* Returns false for a peer that is too slow for broadcasts, and cuts its connection. */
 bool gyre_websocket_keeps_up(struct gyre_websocket *websocket);
 /* Sends a close, unless one was sent. The socket ends when the peer's close comes. */
@@ -125,7 +151,8 @@ void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const
 void gyre_websocket_ping(struct gyre_websocket *websocket);
 void gyre_websocket_taken(struct gyre_websocket *websocket);
 static inline size_t gyre_websocket_unsent(const struct gyre_websocket *websocket) {
-  return websocket->connection ? gyre_transport_unsent(&websocket->connection->transport) : 0;
+  const struct gyre_http_connection *connection = websocket->connection;
+  return connection ? websocket->backlog.bytes + gyre_transport_unsent(&connection->transport) : 0;
 }
 /* Returns the buffer's message as a String. If inflating fails, ends the socket and returns nil. */
 VALUE gyre_websocket_take(struct gyre_websocket *websocket);
