@@ -138,8 +138,8 @@ module LivePages
 
   def test_a_state_that_was_not_signed_here_is_not_taken
     serve(Counter) do |served|
-      text = [JSON.generate({ "@count" => 99 })].pack("m0")
-      ["#{text}.#{"0" * 64}", text, "", "#{text}.", Gyre::Live::State.sign(News, { "@count" => 99 }), 7].each do |token|
+      text = [JSON.generate([Time.now.to_i / 3600, { "@count" => [99, ""] }])].pack("m0")
+      ["#{text}.#{"0" * 64}", text, "", "#{text}.", sign(News, { "@count": 99 }), sign(Counter, { "@count": 99 }, scope: "other"), 7].each do |token|
         assert_includes Document.new(open_websocket(served), token: token).html, "<p>0</p>"
       end
     end
@@ -147,7 +147,7 @@ module LivePages
 
   def test_only_kept_variables_are_restored
     serve(Counter) do |served|
-      token = Gyre::Live::State.sign(Counter, { "@count" => 3, "@name" => "x", "@page" => nil })
+      token = sign(Counter, { "@count": 3, "@name": "x", "@page": nil })
       assert_includes Document.new(open_websocket(served, "/?a"), token: token).html, "<p>3</p>\n<p>a</p>"
     end
   end
@@ -277,12 +277,15 @@ module LivePages
     end
   end
 
+  # A token as the page of a view that has set its counter to 0 has it.
+  def sign(view, values, scope: "", mounted: { "@count": 0 }) = Gyre::Live::State.sign(view, scope, values, mounted)
+
   def test_a_secret_has_32_bytes
     assert_raises(ArgumentError) { Gyre::Live.secret = "short" }
     was = Gyre::Live.secret
-    token = Gyre::Live::State.sign(Counter, {})
+    token = sign(Counter, {})
     Gyre::Live.secret = "x" * 32
-    assert_equal [{}, 1], [Gyre::Live::State.verify(Counter, token), Gyre::Live::State.sign(Counter, {}).count(".")]
+    assert_equal [{}, 1], [Gyre::Live::State.verify(Counter, "", token, {}), sign(Counter, {}).count(".")]
   ensure
     Gyre::Live.secret = was if was
   end

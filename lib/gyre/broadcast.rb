@@ -5,7 +5,9 @@
 # messages for streams that reconnect.
 
 require "gyre/broadcast/history"
+require "gyre/broadcast/listener"
 require "gyre/broadcast/relay"
+require "gyre/http/thread_calls"
 require "gyre/sse"
 require "gyre/websocket"
 
@@ -27,7 +29,7 @@ module Gyre
       attr_reader :data, :order, :origin, :number, :seen
 
       def initialize(data, options)
-        @data = data
+        @data = data.frozen? ? data : data.dup.freeze # the program may use its String again
         @options = options
         SSE.format("", **options) unless options.empty? # raises for invalid options
       end
@@ -124,30 +126,32 @@ module Gyre
         end
       end
 
-      # Sends a message to all subscribers of a topic, without waiting. Cuts off a subscriber that
-      # has a megabyte of unsent messages (backlog_bytes_limit). If 8 MB of messages wait for a
+      # Sends a message to all subscribers of a topic. Waits only while the server holds more unsent
+      # bytes than its output_bytes_limit; a subscriber is cut off if much waits for it and it takes
+      # too little of that (backlog_bytes_limit, backlog_timeout_s). If 8 MB of messages wait for a
       # worker, further messages for this worker are dropped, and the log has their number.
       # @param topic [String, Symbol, Array]
       # @param message [String] as for {WebSocket#write}; with workers at most 16 MB as JSON
       # @param options [Hash] event:, id: for event streams (SSE.format); no id: for a kept topic
-      # @return [Integer] subscribers in this process
+      # @return [Integer] subscribers in this process that were not cut off
       # @raise [ArgumentError, EncodingError] a subscriber cannot carry it; no subscriber gets it
       def publish(topic, message, **options)
         topic = key(topic)
-        data, message = message, Message.new(message, options)
+        message = Message.new(message, options)
         attached = Relay.attached?
-        @history.ordered(topic) do |kept|
+        subscribers = nil
+        taken = @history.ordered(topic) do |kept|
           raise ArgumentError, "events of a kept topic get their ids by themselves" if kept && options[:id]
 
           subscribers = subscribers(topic)
           message.frame if attached || subscribers.any?(WebSocket)
           message.event_at(nil) if kept || (!message.text? && subscribers.any?(SSE::Events))
-          place = relay(topic, data, options) if kept || attached
-          next WebSocket.deliver_all(message, subscribers, elsewhere = []) + hand_out(message, elsewhere) unless kept
-
-          @history.add(topic, message, *place)
-          hand_out(message, subscribers)
+          place = relay(topic, message.data, options) if kept || attached
+          @history.add(topic, message, *place) if kept
+          deliver(message, subscribers)
         end
+        pace(subscribers)
+        taken
       end
 
       # Closes all sockets (with 1008) and streams of one identity in all workers, such as those of
@@ -157,9 +161,7 @@ module Gyre
       def disconnect(as)
         topic = identity(as)
         Relay.send("disconnect", topic, nil, {}) if Relay.attached?
-        elsewhere, here = subscribers(topic).partition(&:foreign?)
-        here.each(&:disconnect) # not later, because the next message must not reach them
-        here.size + disconnect_all(elsewhere)
+        disconnect_all(subscribers(topic))
       end
 
       # @param topic [String, Symbol, Array]
@@ -168,16 +170,18 @@ module Gyre
         @topics[key(topic)]&.size || 0
       end
 
-      # Called by Relay with a message of another process. Always delivers through the subscribers'
-      # loops, because the previous message may have come in another thread.
+      # Called by Relay with a message of another process.
       # @api private
       def arrived(kind, topic, data, options, origin, number)
         data = data.unpack1("m0") if kind == "binary"
         message = Message.new(data, options) unless kind == "disconnect"
+        subscribers = nil
         @history.ordered(topic) do |kept|
-          @history.add(topic, message, origin, number) if kept && message.text?
-          message ? hand_out(message, subscribers(topic)) : disconnect_all(subscribers(topic))
+          @history.add(topic, message, origin, number) if kept && message&.text?
+          subscribers = subscribers(topic)
+          message ? deliver(message, subscribers) : disconnect_all(subscribers)
         end
+        pace(subscribers)
       end
 
       # Called when messages of other processes begin to arrive, also after an outage.
@@ -219,18 +223,39 @@ module Gyre
 
       def subscribers(topic) = @lock.synchronize { @topics[topic]&.keys } || []
 
-      def hand_out(message, subscribers) = in_their_threads(subscribers) { |some| WebSocket.deliver_all(message, some, []) }
+      # Delivers at once to subscribers of this thread's loop, so that a later write or disconnect does
+      # not overtake the message; but not before what other threads have handed over to this one.
+      # Returns the number of subscribers that took it.
+      def deliver(message, subscribers)
+        HTTP::ThreadCalls.run_in_order
+        taken = WebSocket.deliver_all(message, subscribers, elsewhere = [])
+        taken + in_their_threads(elsewhere) { |some| WebSocket.deliver_all(message, some, []) }
+      end
 
-      def disconnect_all(subscribers) = in_their_threads(subscribers) { |some| some.each(&:disconnect) }
+      def disconnect_all(subscribers)
+        HTTP::ThreadCalls.run_in_order
+        elsewhere, here = subscribers.partition(&:foreign?)
+        here.each(&:disconnect)
+        here.size + in_their_threads(elsewhere) { |some| some.each(&:disconnect) }
+      end
 
       # Calls the block soon in each loop's thread with the loop's sockets; returns their number.
       def in_their_threads(sockets)
         sockets.group_by(&:thread_calls).sum do |calls, some|
-          calls.post(-> { yield some })
+          calls.post_in_order(-> { yield some })
           some.size
         rescue IOError
           0 # the server has ended
         end
+      end
+
+      # Waits while a server of the subscribers is behind.
+      def pace(subscribers)
+        first = subscribers.first or return
+        heads = first.foreign? || subscribers.last.foreign? ? subscribers.uniq(&:thread_calls) : [first]
+        heads.each { |each| each.pace if each.behind? || (each.foreign? && each.thread_calls.behind?) }
+      rescue IOError
+        nil # the server has ended
       end
 
       # Drops topics that have no subscribers any more.

@@ -30,7 +30,7 @@ module Gyre
   # time.
   class Live
     SCRIPT = File.read(File.join(__dir__, "live/script.js")).freeze
-    MESSAGE_BYTES_LIMIT = 1 << 16
+    MESSAGE_BYTES_LIMIT = 1 << 20
     private_constant :SCRIPT, :MESSAGE_BYTES_LIMIT
 
     class << self
@@ -52,7 +52,7 @@ module Gyre
 
         nonce = SecureRandom.base64(16)
         view = new
-        view.mount(env)
+        view.prepare(env)
         policy = "script-src 'nonce-#{nonce}' 'strict-dynamic'; object-src 'none'; base-uri 'none'"
         [200, { "content-type" => "text/html; charset=utf-8", "cache-control" => "no-store", "content-security-policy" => policy },
          [view.document(view.embed(nonce: nonce)).to_s]]
@@ -63,7 +63,7 @@ module Gyre
       # @param at [String] this class's path
       # @param nonce [String, nil] of the page's content security policy
       # @return [Markup]
-      def embed(env, at:, nonce: nil) = new.tap { |view| view.mount(env) }.embed(at: at, nonce: nonce)
+      def embed(env, at:, nonce: nil) = new.tap { |view| view.prepare(env) }.embed(at: at, nonce: nonce)
 
       # Defines the handler of an event of the page.
       # @param event [Symbol] the name in live-click, live-change, live-input, live-submit, …
@@ -133,14 +133,20 @@ module Gyre
     # @return [Boolean] false in the first rendering
     def connected? = !@page.nil?
 
-    # Runs the block between handlers, to change the state. Any fiber or thread may call it.
+    # Runs the block between handlers, soon, to change the state. Any fiber or thread may call it, also
+    # another page's handler.
     # @return [nil]
     def update(&block) = @page&.update(&block)
 
     # Runs the block for each message of the topic ({Broadcast.publish}), while the page is open.
+    # @param as (see Gyre::Broadcast.subscribe)
     # @yieldparam message [String]
     # @return [nil]
-    def subscribe(topic, &block) = @page&.subscribe(topic, block || proc {})
+    def subscribe(topic, as: nil, &block) = @page&.subscribe(topic, block || proc {}, as)
+
+    # Ends {#subscribe}.
+    # @return [nil]
+    def unsubscribe(topic) = @page&.unsubscribe(topic)
 
     # Runs the block repeatedly, while the page is open.
     # @param seconds [Numeric]
@@ -160,17 +166,34 @@ module Gyre
     # @api private
     def rendered = Markup.of(render).to_s
 
+    # Sets the state for the first rendering.
     # @api private
-    def token = State.sign(self.class, self.class.kept.to_h { |name| [name, instance_variable_get(name)] })
+    def prepare(env)
+      mount(env)
+      @token = token(State.scope(env), kept_values)
+    end
 
     # @api private
-    def restore(token)
-      State.verify(self.class, token).each { |name, value| instance_variable_set(name, value) if self.class.kept.include?(name.to_sym) }
+    def kept_values = self.class.kept.to_h { |name| [name, instance_variable_get(name)] }
+
+    # @api private
+    def token(scope, mounted)
+      State.sign(self.class, scope, kept_values, mounted).tap do |token|
+        limit = MESSAGE_BYTES_LIMIT - 1024
+        raise ArgumentError, "the kept variables of #{self.class} take #{token.bytesize} bytes; the limit is #{limit}" if token.bytesize > limit
+      end
+    end
+
+    # @api private
+    def restore(token, scope)
+      State.verify(self.class, scope, token, kept_values).each do |name, value|
+        instance_variable_set(name, value) if self.class.kept.include?(name.to_sym)
+      end
     end
 
     # @api private
     def embed(at: nil, nonce: nil)
-      attributes = { "data-at" => at, "data-state" => token }.compact.map { |name, value| %( #{name}="#{ERB::Util.html_escape(value)}") }.join
+      attributes = { "data-at" => at, "data-state" => @token }.compact.map { |name, value| %( #{name}="#{ERB::Util.html_escape(value)}") }.join
       Markup.new("<live-view#{attributes}>#{rendered}</live-view>\n<script#{%( nonce="#{nonce}") if nonce}>#{SCRIPT}</script>\n")
     end
   end

@@ -15,7 +15,7 @@ module Gyre
   #   end)
   #
   # A handler may have the methods on_open(client), on_message(client, message), on_drained(client),
-  # on_shutdown(client), called when the server stops, and on_close(client).
+  # on_shutdown(client), called before the close when the server stops, and on_close(client).
   class RackUpgrade
     # @param app [#call]
     # @param options (see Gyre::WebSocket.open)
@@ -66,8 +66,10 @@ module Gyre
 
       def on_drained(_socket) = tell(:on_drained)
 
-      def on_close(connection)
-        tell(:on_shutdown) if connection.stopping?
+      def on_shutdown(_connection) = tell(:on_shutdown)
+
+      def on_close(_connection)
+        @client.leave
         tell(:on_close)
       end
 
@@ -87,6 +89,7 @@ module Gyre
         @connection = connection
         @env = env
         @handler = handler
+        @listeners = {}
       end
 
       # Sends a message; waits while the client is slow.
@@ -108,11 +111,24 @@ module Gyre
       # @return [Integer] unsent bytes; -1: closed
       def pending = open? ? @connection.pending : -1
 
-      # (see Gyre::Broadcast.subscribe)
-      def subscribe(topic) = Broadcast.subscribe(topic, @connection)
+      # Subscribes the client, or the block, which then runs instead of sending the message.
+      # @param topic (see Gyre::Broadcast.subscribe)
+      # @yieldparam topic [String, Symbol, Array]
+      # @yieldparam message [String]
+      # @return (see Gyre::Broadcast.subscribe)
+      def subscribe(topic, &block)
+        return Broadcast.subscribe(topic, @connection) unless block
+
+        unsubscribe(topic)
+        @listeners[topic] = Broadcast::Listener.new(@connection) { |message| block.call(topic, message) }
+        Broadcast.subscribe(topic, @listeners[topic])
+      end
 
       # (see Gyre::Broadcast.unsubscribe)
-      def unsubscribe(topic) = Broadcast.unsubscribe(topic, @connection)
+      def unsubscribe(topic) = Broadcast.unsubscribe(topic, @listeners.delete(topic) || @connection)
+
+      # @api private
+      def leave = @listeners.keys.each { |topic| unsubscribe(topic) }
 
       # (see Gyre::Broadcast.publish)
       def publish(topic, message) = Broadcast.publish(topic, message)

@@ -11,12 +11,15 @@ module Gyre
   module SSE
     extend Parts
 
-    # No cache may store the stream; nginx must pass each event on at once.
-    HEADERS = { "content-type" => "text/event-stream", "cache-control" => "no-cache", "x-accel-buffering" => "no" }.freeze
+    # No cache may store the stream, and no middleware may compress it; nginx must pass each event on
+    # at once.
+    HEADERS = { "content-type" => "text/event-stream", "cache-control" => "no-cache, no-transform", "x-accel-buffering" => "no" }.freeze
     LINE_END = /\r\n|\r|\n/.freeze
-    # The body of the response; only another server calls it.
-    ELSEWHERE = ->(_stream) { raise "Gyre::SSE needs Gyre's server" }
-    private_constant :LINE_END, :ELSEWHERE
+    # The body of the response; only another server calls it. (A module, because Ractors share it.)
+    module Elsewhere
+      def self.call(_stream) = raise("Gyre::SSE needs Gyre's server")
+    end
+    private_constant :LINE_END, :Elsewhere
     autoload :Events, "gyre/sse/events"
 
     class << self
@@ -48,7 +51,7 @@ module Gyre
           exchange.write_body(opening)
           Events.begin(exchange, session, wants, limits, env["HTTP_LAST_EVENT_ID"])
         end
-        [200, { **HEADERS, **headers, "rack.gyre.upgrade" => upgrade }, ELSEWHERE]
+        [200, { **HEADERS, **headers, "rack.gyre.upgrade" => upgrade }, Elsewhere]
       end
 
       # Returns an event's text.

@@ -86,7 +86,8 @@ module Gyre
       # Makes the response to a request for a WebSocket, or a refusal (400, 403, 426, 429). The
       # socket is closed when the block returns. A handler holds no fiber between events.
       # @param env [Hash] of the request
-      # @param handler [#on_message, nil] instead of a block; also on_open, on_drained, on_close
+      # @param handler [#on_message, nil] instead of a block; also on_open, on_drained, on_close, and
+      #   on_shutdown before the close at the server's stop
       # @param protocols [Array<String>] supported subprotocols, the preferred first
       # @param origins [Array<String, Regexp>, :any, nil] sites; nil: the server's own
       # @param compress [Boolean, :takeover] RFC 7692; :takeover: with context, 50 KB a socket
@@ -103,7 +104,7 @@ module Gyre
         handshake = Handshake.new(env, protocols, origins)
         return handshake.refusal if handshake.refusal
 
-        if address_limit && Addresses.sockets(env).size >= address_limit
+        if address_limit && !Addresses.reserve(env, address_limit)
           return handshake.refuse(429, "this address has too many WebSockets")
         end
 
@@ -125,7 +126,8 @@ module Gyre
           raise ArgumentError, "a WebSocket cannot be closed with the code #{code.inspect}"
         end
 
-        reason = reason.encode(Encoding::UTF_8)
+        reason = reason.encoding == Encoding::BINARY ? reason.dup.force_encoding(Encoding::UTF_8) : reason.encode(Encoding::UTF_8)
+        raise ArgumentError, "the reason is not UTF-8" unless reason.valid_encoding?
         raise ArgumentError, "the reason has more than #{REASON_BYTES_LIMIT} bytes" if reason.bytesize > REASON_BYTES_LIMIT
 
         reason

@@ -16,7 +16,7 @@
 #define STREAM_BYTES (64 * 1024)       /* maximum bytes that wait in an HTTP/2 stream */
 #define PIECES 16
 
-static VALUE session, on_open, on_drained, on_close;
+static VALUE session, on_open, on_drained, on_shutdown, on_close;
 
 void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes) {
   GYRE_EACH(struct gyre_websocket_waiter, waiter, &websocket->waiters, node) {
@@ -41,10 +41,30 @@ static void note_end(struct gyre_websocket *websocket, unsigned code, const char
   websocket->end.length = (uint8_t)length;
 }
 
+static struct gyre_websocket_store store_of(struct gyre_websocket *websocket) {
+  struct gyre_http_acceptor *acceptor = websocket->acceptor;
+  return (struct gyre_websocket_store){&acceptor->capacity.output, &acceptor->websockets.block,
+                                       &acceptor->websockets.unsent_bytes};
+}
+
+/* Gives the transport what is unsent, because a lingering connection still sends it. */
+static void pass_backlog(struct gyre_websocket *websocket) {
+  struct gyre_http_connection *connection = websocket->connection;
+  struct gyre_websocket_store store = store_of(websocket);
+  struct iovec piece;
+  while (gyre_websocket_backlog_pieces(&websocket->backlog, &piece, 1) > 0) {
+    ssize_t error = connection->inner ? gyre_transport_sendv(&connection->transport, &piece, 1)
+                                      : gyre_transport_write(&connection->transport, piece.iov_base, piece.iov_len);
+    if (error < 0) return;
+    gyre_websocket_backlog_consume(&websocket->backlog, &store, piece.iov_len);
+  }
+}
+
 /* Makes http/connection.c close the connection, or linger. */
 static void finish(struct gyre_websocket *websocket, bool linger) {
   struct gyre_http_connection *connection = websocket->connection;
   if (linger) {
+    pass_backlog(websocket);
     gyre_http_connection_linger(connection);
   } else {
     gyre_http_connection_close(connection, false);
@@ -74,7 +94,7 @@ static int64_t message_limit_ns(const struct gyre_websocket *websocket, int64_t 
 /* Sets the connection's deadline to the socket's earliest deadline. */
 static void schedule(struct gyre_websocket *websocket) {
   int64_t due_ns = INT64_MAX;
-  if (websocket->times.window_ns) gyre_http_sooner(&due_ns, websocket->times.window_ns, websocket->limits.backlog_ns);
+  if (websocket->times.window_ns) gyre_http_sooner(&due_ns, websocket->times.judged_ns, websocket->limits.backlog_ns);
   if (websocket->times.begun_ns) {
     int64_t now_ns = gyre_loop_now(gyre_websocket_loop(websocket));
     gyre_http_sooner(&due_ns, now_ns, message_limit_ns(websocket, now_ns));
@@ -96,28 +116,27 @@ static void flush(struct gyre_websocket *websocket);
 
 static void begin_window(struct gyre_websocket *websocket, int64_t now_ns) {
   websocket->times.window_ns = now_ns;
+  websocket->times.judged_ns = now_ns;
   websocket->output.window = websocket->output.given - gyre_websocket_unsent(websocket);
 }
 
-/* True if the peer has taken less than `backlog_bytes` in a whole window of being blocked, although
- * much is unsent. Begins a new window at the end of one. Time of the present turn does not count,
- * and a window that ends late does not, because the loop has not tried to send then. */
-static bool is_slow(struct gyre_websocket *websocket, bool much) {
-  int64_t now_ns = gyre_websocket_loop(websocket)->now_ns, limit_ns = websocket->limits.backlog_ns;
-  if (!gyre_http_is_over(websocket->times.window_ns, limit_ns, now_ns)) return false;
+/* Begins a new window if the peer has taken `backlog_bytes` in the present one. */
+static bool is_slow(struct gyre_websocket *websocket, int64_t now_ns) {
   uint64_t taken = websocket->output.given - gyre_websocket_unsent(websocket) - websocket->output.window;
-  bool late = now_ns - websocket->times.window_ns > limit_ns + limit_ns / 4;
-  if (much && !late && (int64_t)taken < websocket->limits.backlog_bytes) return true;
+  if (taken < websocket->limits.backlog_bytes) return true;
   begin_window(websocket, now_ns);
   return false;
 }
 
-/* Cuts a slow peer, after a last try. Returns false if the socket has ended. */
-static bool judge(struct gyre_websocket *websocket, bool much) {
-  if (!is_slow(websocket, much)) return true;
+/* Cuts a peer that is slow in a whole window, after a last try. Returns false if the socket has
+ * ended. Time of the present turn does not count, because the loop has not tried to send then. */
+static bool judge(struct gyre_websocket *websocket) {
+  int64_t now_ns = gyre_websocket_loop(websocket)->now_ns;
+  if (!gyre_http_is_over(websocket->times.window_ns, websocket->limits.backlog_ns, now_ns)) return true;
+  if (!is_slow(websocket, now_ns)) return true;
   flush(websocket);
   if (!websocket->connection) return false;
-  if (!is_slow(websocket, much)) return true;
+  if (!websocket->times.window_ns || !is_slow(websocket, now_ns)) return true;
   websocket->acceptor->statistics.slow_sockets++;
   cut(websocket, GYRE_WEBSOCKET_TRY_LATER);
   return false;
@@ -170,12 +189,6 @@ static void count_output(struct gyre_websocket *websocket) {
   GYRE_EACH(struct gyre_websocket_waiter, waiter, &acceptor->websockets.publishers, node) {
     gyre_wake(acceptor->scheduler, &waiter->wait.parked);
   }
-}
-
-static struct gyre_websocket_store store_of(struct gyre_websocket *websocket) {
-  struct gyre_http_acceptor *acceptor = websocket->acceptor;
-  return (struct gyre_websocket_store){&acceptor->capacity.output, &acceptor->websockets.block,
-                                       &acceptor->websockets.unsent_bytes};
 }
 
 /* An HTTP/2 stream takes a part of the backlog at a time, because it copies. */
@@ -304,7 +317,7 @@ bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket) {
 
 bool gyre_websocket_keeps_up(struct gyre_websocket *websocket) {
   bool much = gyre_websocket_unsent(websocket) > websocket->limits.backlog_bytes;
-  return judge(websocket, much || gyre_websocket_is_crowded(websocket));
+  return !(much || gyre_websocket_is_crowded(websocket)) || judge(websocket);
 }
 
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
@@ -485,7 +498,8 @@ static bool is_due(const struct gyre_websocket *websocket) {
   if (websocket->run.busy || websocket->run.told || !websocket->run.begun) return false;
   if (!websocket->run.opened) return websocket->connection;
   if (!websocket->connection) return websocket->run.wants & GYRE_WEBSOCKET_WANTS_CLOSE;
-  return websocket->run.wants && (websocket->unread || websocket->drained || websocket->connection->readable);
+  return websocket->run.wants &&
+         (websocket->unread || websocket->drained || websocket->run.warns || websocket->connection->readable);
 }
 
 /* Releases the Ruby object once nothing is left to do. */
@@ -557,7 +571,7 @@ static VALUE websocket_handler(VALUE self) {
 }
 
 /* Returns a message, the name of the handler's next method, or nil if nothing is due. The order is
- * on_open, messages and on_drained as they come, on_close. */
+ * on_open, messages and on_drained as they come, on_shutdown, on_close. */
 static VALUE websocket_event(VALUE self) {
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
   if (!websocket->run.opened) {
@@ -573,6 +587,10 @@ static VALUE websocket_event(VALUE self) {
   if (websocket->drained) {
     websocket->drained = false;
     return on_drained;
+  }
+  if (websocket->run.warns) {
+    websocket->run.warns = false;
+    return on_shutdown;
   }
   if (websocket->connection || websocket->run.told || !(websocket->run.wants & GYRE_WEBSOCKET_WANTS_CLOSE)) return Qnil;
   websocket->run.told = true;
@@ -652,6 +670,30 @@ static void room(struct gyre_http_connection *connection) {
   if (websocket) have_room(websocket);
 }
 
+/* Judges a peer that is blocked while the budget is used up. If this comes late, the loop has not
+ * tried to send for a while, and a new window begins. */
+static void judge_at(struct gyre_websocket *websocket, int64_t now_ns) {
+  int64_t limit_ns = websocket->limits.backlog_ns, late_ns = now_ns - websocket->times.judged_ns - limit_ns;
+  if (!websocket->times.window_ns || limit_ns < 0 || late_ns < 0) return;
+  websocket->times.judged_ns = now_ns;
+  if (late_ns > limit_ns / 4) {
+    begin_window(websocket, now_ns);
+  } else if (gyre_websocket_is_crowded(websocket)) {
+    (void)judge(websocket);
+  }
+}
+
+/* Closes the socket at the server's stop; first lets on_shutdown do it within close_timeout_s. */
+static void go_away(struct gyre_websocket *websocket, int64_t now_ns) {
+  if (!(websocket->run.wants & GYRE_WEBSOCKET_WANTS_SHUTDOWN) || websocket->run.warned ||
+      websocket->limits.close_ns < 0) {
+    gyre_websocket_close(websocket, GYRE_WEBSOCKET_GOING_AWAY, "", 0);
+    return;
+  }
+  websocket->run.warns = websocket->run.warned = true;
+  websocket->times.drain_ns = now_ns + websocket->limits.close_ns;
+}
+
 /* Returns whether the peer has taken output since the last call. `left`: whether it has more to
  * take. */
 static bool takes_output(struct gyre_websocket *websocket, bool *left) {
@@ -678,12 +720,12 @@ static void late(struct gyre_http_connection *connection) {
   bool left = false, takes = websocket->connection && takes_output(websocket, &left);
   if (takes && left) websocket->times.heard_ns = now_ns;
   if (takes && websocket->times.closing_ns) websocket->times.closing_ns = now_ns;
-  if (websocket->connection) (void)judge(websocket, gyre_websocket_is_crowded(websocket));
+  if (websocket->connection) judge_at(websocket, now_ns);
   if (websocket->connection && websocket->times.begun_ns && message_limit_ns(websocket, now_ns) == 0)
     fail(websocket, GYRE_WEBSOCKET_TRY_LATER, "the message comes too slowly");
   bool open = websocket->connection && !websocket->times.closing_ns;
   if (open && websocket->times.drain_ns && now_ns >= websocket->times.drain_ns) {
-    gyre_websocket_close(websocket, GYRE_WEBSOCKET_GOING_AWAY, "", 0);
+    go_away(websocket, now_ns);
   } else if (gyre_http_is_over(websocket->times.closing_ns, websocket->limits.close_ns, now_ns) ||
              gyre_http_is_over(websocket->times.blocked_ns, websocket->acceptor->limits.write_ns, now_ns) ||
              (!websocket->events && gyre_http_is_over(websocket->times.heard_ns, websocket->limits.idle_ns, now_ns))) {
@@ -712,7 +754,7 @@ static void detached(struct gyre_http_connection *connection) {
   if (!websocket) return;
   connection->own = NULL;
   websocket->connection = NULL;
-  websocket->unread = websocket->drained = false;
+  websocket->unread = websocket->drained = websocket->run.warns = false;
   gyre_websocket_deflate_free(&websocket->compression);
   struct gyre_websocket_store store = store_of(websocket);
   gyre_websocket_backlog_consume(&websocket->backlog, &store, websocket->backlog.bytes);
@@ -779,6 +821,7 @@ const struct gyre_http_protocol gyre_websocket_protocol = {.begin = begin,
 void gyre_init_websocket_connection(VALUE class) {
   on_open = ID2SYM(rb_intern("on_open"));
   on_drained = ID2SYM(rb_intern("on_drained"));
+  on_shutdown = ID2SYM(rb_intern("on_shutdown"));
   on_close = ID2SYM(rb_intern("on_close"));
   rb_define_method(class, "handler", websocket_handler, 0);
   rb_define_method(class, "event", websocket_event, 0);

@@ -9,7 +9,8 @@ static VALUE closed_error;
 
 static void websocket_mark(void *opaque) {
   const struct gyre_websocket *websocket = opaque;
-  GYRE_MARK(websocket->self, websocket->run.session, websocket->run.fiber, websocket->protocol, websocket->topics);
+  GYRE_MARK(websocket->self, websocket->run.session, websocket->run.fiber, websocket->protocol, websocket->topics,
+            websocket->returned);
   if (websocket->acceptor) rb_gc_mark(websocket->acceptor->self);
 }
 
@@ -82,15 +83,26 @@ static VALUE websocket_behind_p(VALUE self) {
 static VALUE websocket_read(VALUE self) {
   if (is_outside(self)) return hand_over(self, "read", 0, NULL);
   struct gyre_websocket *websocket = websocket_get(self);
+  if (!NIL_P(websocket->returned) && RARRAY_LEN(websocket->returned) > 0) return rb_ary_shift(websocket->returned);
   if (!websocket->connection) return Qnil;
   gyre_yield_if_due(websocket->acceptor->scheduler); /* a peer may send as fast as the app reads */
   for (;;) {
     if (!websocket->unread) gyre_websocket_receive(websocket);
     VALUE message = websocket->unread ? gyre_websocket_take(websocket) : Qnil;
     if (!NIL_P(message)) return message;
+    if (!NIL_P(websocket->returned) && RARRAY_LEN(websocket->returned) > 0) return rb_ary_shift(websocket->returned);
     if (!websocket->connection || websocket->discards) return Qnil;
     wait_for(self, GYRE_WEBSOCKET_INPUT, -1);
   }
+}
+
+/* Called by ThreadCalls: the next read returns the message again. */
+static VALUE websocket_give_back(VALUE self, VALUE message) {
+  struct gyre_websocket *websocket = websocket_get(self);
+  if (NIL_P(websocket->returned)) websocket->returned = rb_ary_new();
+  rb_ary_push(websocket->returned, message);
+  gyre_websocket_wake(websocket, GYRE_WEBSOCKET_INPUT);
+  return Qnil;
 }
 
 NORETURN(static void raise_closed(const struct gyre_websocket *websocket));
@@ -357,7 +369,7 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
   struct gyre_websocket *websocket;
   VALUE self = TypedData_Make_Struct(class, struct gyre_websocket, &websocket_type, websocket);
   websocket->self = self;
-  websocket->run.fiber = websocket->topics = Qnil;
+  websocket->run.fiber = websocket->topics = websocket->returned = Qnil;
   websocket->run.session = session;
   websocket->events = RTEST(events);
   websocket->protocol = protocol;
@@ -399,6 +411,7 @@ void gyre_init_websocket(void) {
 #endif
   rb_define_private_method(rb_singleton_class(class), "take_over", websocket_take_over, 7);
   rb_define_method(class, "read", websocket_read, 0);
+  rb_define_method(class, "give_back", websocket_give_back, 1);
   rb_define_method(class, "write", websocket_write, 1);
   rb_define_method(class, "transmit", websocket_write, 1); /* for subclasses with another `write` */
   rb_define_method(class, "ping_within", websocket_ping, 1);

@@ -13,9 +13,10 @@
  *                                   │  ▲
  *                                   └──┘ room: tried again; SENT if all is sent
  *
- *   BLOCKED for a window of backlog_timeout_s, in which the peer has taken less than backlog_bytes
- *   ├─ more than backlog_bytes are unsent at a broadcast, or the server's budget is used up ─► cut
- *   └─ else a new window begins; a peer that takes nothing for write_timeout_s is cut, too
+ *   BLOCKED for a window of at least backlog_timeout_s
+ *   ├─ the peer has taken backlog_bytes in it ─► a new window begins
+ *   ├─ it has not, and more than that is unsent at a broadcast, or the budget is used up ─► cut
+ *   └─ it takes nothing for write_timeout_s ─► cut
  *
  * While the budget is used up, publishers wait. */
 #pragma once
@@ -31,7 +32,8 @@
 enum gyre_websocket_wants {
   GYRE_WEBSOCKET_WANTS_MESSAGES = 1,
   GYRE_WEBSOCKET_WANTS_DRAINED = 2,
-  GYRE_WEBSOCKET_WANTS_CLOSE = 4
+  GYRE_WEBSOCKET_WANTS_CLOSE = 4,
+  GYRE_WEBSOCKET_WANTS_SHUTDOWN = 8
 };
 
 enum gyre_websocket_change { GYRE_WEBSOCKET_INPUT = 1, GYRE_WEBSOCKET_ROOM = 2, GYRE_WEBSOCKET_PONGS = 4 };
@@ -62,6 +64,7 @@ struct gyre_websocket_run {
   uint8_t wants;                  /* enum gyre_websocket_wants */
   bool begun, opened, busy, told; /* request over, on_open called, code runs, on_close called */
   bool waited;                    /* a session that reads by itself has waited in this fiber */
+  bool warns, warned;             /* on_shutdown is due, called */
 };
 
 /* Times on the loop's clock; 0: unset. */
@@ -69,6 +72,7 @@ struct gyre_websocket_times {
   int64_t heard_ns;   /* when the peer last sent bytes */
   int64_t blocked_ns; /* since when the peer takes no output */
   int64_t window_ns;  /* when the present window of BLOCKED began */
+  int64_t judged_ns;  /* when it began, or the peer was judged in it */
   int64_t begun_ns;   /* when the unfinished message began */
   int64_t closing_ns; /* when our close was sent, or the peer took output that was sent before */
   int64_t drain_ns;   /* when to close at the server's stop */
@@ -113,7 +117,8 @@ struct gyre_websocket {
     uint8_t length; /* of the reason */
   } end;
   VALUE protocol;
-  VALUE topics; /* an Array of Hashes to leave at the end, or nil */
+  VALUE topics;   /* an Array of Hashes to leave at the end, or nil */
+  VALUE returned; /* messages that were read for threads that had left, or nil */
 };
 
 static inline struct gyre_loop *gyre_websocket_loop(const struct gyre_websocket *websocket) {

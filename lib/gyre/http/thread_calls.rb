@@ -47,9 +47,11 @@ module Gyre
 
         # Ends the call after an exception in the waiting thread. Also ends the fiber's wait, so
         # that other threads may read the body. If a message was partly sent, its connection closes.
-        def leave
+        # A message that was read meanwhile is given back.
+        def leave(taken)
           @left = true
-          return if @answered
+          return if taken
+          return @thread_calls.post(method(:give_back)) if @answered
 
           @exchange.interrupt_reader(@fiber, stopped) if @fiber
           @thread_calls.post(method(:stop))
@@ -63,6 +65,8 @@ module Gyre
         private
 
         def answer(value, error)
+          @value = value
+          return give_back if @left && !@answered && !error
           @answered = true
           @results << [value, error]
         end
@@ -71,6 +75,8 @@ module Gyre
           error.set_backtrace([*error.backtrace, *caller(2)]) unless error.frozen?
           raise error
         end
+
+        def give_back = (@exchange.give_back(@value) if @value && @name == :read && @exchange.respond_to?(:give_back))
 
         def stop
           Fiber.scheduler.fiber_interrupt(@fiber, stopped) if @fiber
@@ -86,8 +92,19 @@ module Gyre
         def abandon(_error) = call
       end
 
+      # Maximum jobs that wait for a thread before publishers wait.
+      JOBS_LIMIT = 1000
+      private_constant :JOBS_LIMIT
+
+      # Runs this thread's jobs of {#post_in_order} that wait.
+      def self.run_in_order
+        jobs = Thread.current.thread_variable_get(:gyre_jobs_in_order) or return
+        jobs.shift.call until jobs.empty?
+      end
+
       # acceptor.post makes the loop's thread call {#start} soon.
       def initialize(acceptor)
+        @in_order = Thread.current.thread_variable_get(:gyre_jobs_in_order) || Thread.current.thread_variable_set(:gyre_jobs_in_order, [])
         @acceptor = acceptor
         @calls = {}.compare_by_identity
         @posted = []
@@ -99,11 +116,17 @@ module Gyre
       def call(exchange, name, arguments)
         call = Call.new(self, exchange, name, arguments)
         @calls[call] = true
-        post(call)
-        call.wait
+        taken = false
+        Thread.handle_interrupt(Object => :on_blocking) do
+          post(call)
+          call.wait.tap { taken = true }
+        end
+      rescue Exception # rubocop:disable Lint/RescueException -- an interrupt right after the wait
+        taken = false
+        raise
       ensure
         @calls.delete(call)
-        call&.leave
+        call&.leave(taken)
       end
 
       # Runs `job` in a fiber of the loop's thread. Any thread may call it. Raises IOError if the
@@ -114,6 +137,15 @@ module Gyre
         @posted << job
         @acceptor.post
       end
+
+      # Runs `job`, which must not wait, after those of earlier calls for this thread.
+      def post_in_order(job)
+        @in_order << job
+        post(ThreadCalls.method(:run_in_order)) if @in_order.size == 1
+      end
+
+      # True if the loop's thread is late with its jobs.
+      def behind? = @posted.size + @in_order.size > JOBS_LIMIT
 
       # Lets the next {#start} or {#close} resolve the promise. Called in the loop's thread.
       def depart(promise) = @posted << Departure.new(promise)

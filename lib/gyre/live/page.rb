@@ -5,6 +5,7 @@
 
 require "gyre/broadcast"
 require "gyre/scheduler/job"
+require "gyre/clock"
 require "gyre/sync/queue"
 require "json"
 
@@ -13,23 +14,20 @@ module Gyre
     # The browser sends ["", token] once, then [event, value] for each event. The server sends
     # [first line, number of lines to drop, new lines, token or null].
     class Page
-      WAITING_LIMIT = 1000 # maximum messages of topics that wait for the view
+      WAITING_LIMIT = 1000 # blocks that may wait for the view longer than WAITING_S
+      WAITING_S = 5
 
       # A subscriber of Broadcast, with the view's block for a topic.
-      class Subscription
-        def initialize(page, block)
+      class Subscription < Broadcast::Listener
+        def initialize(page, socket, block)
+          super(socket)
           @page = page
           @block = block
-          @thread = Thread.current
         end
 
-        def join(subscribers) = subscribers[self] = true
+        private
 
-        def leave(subscribers) = subscribers.delete(self)
-
-        def deliver(message) = (@page.later(@block, message.data) if Thread.current == @thread)
-
-        def thread_calls = @page.thread_calls
+        def take(data) = @page.later(@block, data)
       end
       private_constant :Subscription
 
@@ -49,6 +47,8 @@ module Gyre
         @view = @view_class.new
         @view.page = self
         @lock.synchronize { @view.mount(@env) }
+        @scope = State.scope(@env)
+        @mounted = @view.kept_values
         @env = nil
       end
 
@@ -57,28 +57,40 @@ module Gyre
 
         event, value = parsed
         known = @lock.synchronize { @html ? @view.handle(event, value) : join(event, value) }
-        known ? push : socket.close(1008, "unknown event")
+        return push if known
+
+        socket.report("#{@view.class} has no handler of the event #{event.inspect}") if ENV["RACK_ENV"] == "development"
+        socket.close(1008, "unknown event")
       end
 
-      def on_close(_socket)
+      def on_close(socket)
         @closed.close
+        socket.report("#{@view_class}: a message of more than #{MESSAGE_BYTES_LIMIT} bytes") if socket.code == 1009
         @subscriptions.each { |topic, subscription| Broadcast.unsubscribe(topic, subscription) }
-        @lock.synchronize { @view&.unmount }
+        @lock.synchronize do
+          @ended = true
+          @view&.unmount
+        end
       end
 
-      def thread_calls = @socket.thread_calls
-
+      # Never waits for another page's handler, which may wait for this page in turn.
       def update(&block)
         return @view.instance_exec(&block) if @lock.owned?
 
-        @lock.synchronize { @view.instance_exec(&block) }
-        push
+        later(block)
+        nil
       end
 
-      def subscribe(topic, block)
-        subscription = Subscription.new(self, block)
+      def subscribe(topic, block, as)
+        subscription = Subscription.new(self, @socket, block)
         @subscriptions << [topic, subscription]
-        Broadcast.subscribe(topic, subscription)
+        Broadcast.subscribe(topic, subscription, as: as)
+        nil
+      end
+
+      def unsubscribe(topic)
+        gone, @subscriptions = @subscriptions.partition { |each, _| each == topic }
+        gone.each { |_, subscription| Broadcast.unsubscribe(topic, subscription) }
         nil
       end
 
@@ -86,20 +98,25 @@ module Gyre
         Fiber.schedule do
           until @socket.closed?
             @closed.pop(timeout: seconds)
-            guard { update(&block) } unless @socket.closed?
+            guard { run(block) } unless @socket.closed?
           end
         end
         nil
       end
 
-      # Lets the block run in the next turn. Closes the socket if WAITING_LIMIT blocks wait. Returns
+      # Lets the block run in the next turn. Closes the socket if the view does not keep up. Returns
       # false if the socket is closed.
-      def later(block, argument)
+      def later(block, *arguments)
         return false if @socket.closed?
-        return @socket.close(1013, "too slow") || false if @waiting.size >= WAITING_LIMIT
 
-        @waiting << [block, argument]
-        thread_calls.post(-> { guard { run_waiting } }) if @waiting.size == 1
+        @waiting_s = Clock.now if @waiting.empty?
+        return @socket.close(1013, "too slow") || false if @waiting.size >= WAITING_LIMIT && Clock.now - @waiting_s > WAITING_S
+
+        @waiting << [block, *arguments]
+        return true if @posted
+
+        @posted = true
+        @socket.thread_calls.post(-> { guard { run_waiting } })
         true
       end
 
@@ -113,11 +130,16 @@ module Gyre
         nil
       end
 
+      def run(block)
+        @lock.synchronize { @view.instance_exec(&block) unless @ended }
+        push
+      end
+
       def run_waiting
         @lock.synchronize do
-          waiting = @waiting
-          @waiting = []
-          waiting.each { |block, argument| @view.instance_exec(argument, &block) }
+          @posted = false
+          waiting, @waiting = @waiting, []
+          waiting.each { |block, *arguments| @view.instance_exec(*arguments, &block) unless @ended }
         end
         push
       end
@@ -126,7 +148,7 @@ module Gyre
       def join(event, token)
         return false unless event == ""
 
-        @view.restore(token)
+        @view.restore(token, @scope)
         @html = ""
         true
       end
@@ -135,7 +157,7 @@ module Gyre
         @lock.synchronize do
           next unless @html && !@socket.closed?
 
-          html, token = @view.rendered, @view.token
+          html, token = @view.rendered, @view.token(@scope, @mounted)
           next if html == @html && token == @token
 
           @socket.write(JSON.generate([*changes(@html.split("\n", -1), html.split("\n", -1)), (token if token != @token)]))
@@ -154,7 +176,7 @@ module Gyre
       # Runs blocks outside of callbacks as an event. Handles their exceptions.
       def guard(&block)
         Job.event(&block)
-      rescue StandardError => error
+      rescue StandardError, SystemExit => error
         WebSocket::Session.failed(@socket, error)
       end
     end

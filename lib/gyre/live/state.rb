@@ -8,8 +8,11 @@ require "securerandom"
 
 module Gyre
   class Live
-    # A token is JSON in Base64, a dot, and an HMAC of the view's name and the Base64 text.
+    # A token is JSON in Base64, a dot, and an HMAC of the view's name, the scope and the Base64 text.
+    # The JSON has the time and, for each variable, its value and a digest of what mount had set.
     module State
+      AGE_S = 86_400 # older tokens are not taken
+      HOUR_S = 3600 # a token's time in hours, so that it changes with the variables only
       SECRET_BYTES = 32
 
       # The secret is made here, before the mold forks, so that all workers share it.
@@ -24,22 +27,36 @@ module Gyre
           @secret = secret
         end
 
-        def sign(view, variables)
-          text = [JSON.generate(variables)].pack("m0")
-          "#{text}.#{signature(view, text)}"
+        # Returns the request's session, which a token belongs to.
+        def scope(env)
+          session = env["rack.session"]
+          session.respond_to?(:id) && !session.empty? ? session.id.to_s : ""
         end
 
-        # Returns the variables; {} if the token is of another view or secret.
-        def verify(view, token)
-          text, signature = token.to_s.split(".", 2)
-          return {} unless signature && OpenSSL.secure_compare(signature, signature(view, text))
+        # `mounted`: the variables as mount had set them.
+        def sign(view, scope, variables, mounted)
+          entries = variables.to_h { |name, value| [name, [value, digest(mounted[name])]] }
+          text = [JSON.generate([Process.clock_gettime(Process::CLOCK_REALTIME).to_i / HOUR_S, entries])].pack("m0")
+          "#{text}.#{signature(view, scope, text)}"
+        end
 
-          JSON.parse(text.unpack1("m0"))
+        # Returns the variables; none if the token is of another view, session or secret, or old.
+        # What mount now sets otherwise than for the token stays as mount has set it.
+        def verify(view, scope, token, mounted)
+          text, signature = token.to_s.split(".", 2)
+          return {} unless signature && OpenSSL.secure_compare(signature, signature(view, scope, text))
+
+          hour, entries = JSON.parse(text.unpack1("m0"))
+          return {} if Process.clock_gettime(Process::CLOCK_REALTIME) - (hour * HOUR_S) > AGE_S + HOUR_S
+
+          entries.select { |name, (_, digest)| digest == digest(mounted[name.to_sym]) }.transform_values(&:first)
         end
 
         private
 
-        def signature(view, text) = OpenSSL::HMAC.hexdigest("SHA256", @secret, "#{view.name}\0#{text}")
+        def digest(value) = OpenSSL::Digest::SHA256.base64digest(JSON.generate(value))[0, 8]
+
+        def signature(view, scope, text) = OpenSSL::HMAC.hexdigest("SHA256", @secret, "#{view.name}\0#{scope}\0#{text}")
       end
     end
   end

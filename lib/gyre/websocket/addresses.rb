@@ -20,11 +20,24 @@ module Gyre
           end
         end
 
+        # Reserves a place for a handshake until the request's end, when the socket itself counts.
+        # Returns false if the address has `limit` sockets.
+        def reserve(env, limit)
+          sockets = self.sockets(env)
+          place = Object.new
+          return false unless @lock.synchronize { sockets.size < limit && sockets[place] = true }
+
+          (env["rack.response_finished"] ||= []) << ->(*) { sockets.delete(place) }
+        end
+
         private
 
         # Takes the first 64 bits of an IPv6 address: a customer has all addresses with these bits.
         def network(address)
-          address.include?(":") ? IPAddr.new(address[/\A[^%]*/]).mask(64).to_s : address
+          return address unless address.include?(":")
+
+          ip = IPAddr.new(address[/\A[^%]*/])
+          (ip.ipv4_mapped? ? ip.native : ip.mask(64)).to_s
         rescue IPAddr::Error
           address
         end

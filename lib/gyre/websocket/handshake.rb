@@ -71,9 +71,12 @@ module Gyre
         Array(origins).any? { |allowed| allowed === origin }
       end
 
-      # Compares host and port, not the scheme: a proxy may use TLS while this server does not.
+      # Compares host and port, and the scheme if this server or a trusted proxy knows that it is
+      # https; otherwise a proxy may use TLS while this server does not.
       def own?(origin)
         scheme, authority = origin.downcase.split("://", 2)
+        return false if @env["rack.url_scheme"] == "https" && scheme != "https"
+
         host = @env["HTTP_HOST"].to_s.downcase
         port = DEFAULT_PORTS[scheme] or return false
         authority.to_s.delete_suffix(port) == host.delete_suffix(port)

@@ -15,14 +15,15 @@ module Gyre
       MESSAGES = 1
       DRAINED = 2
       CLOSE = 4
-      private_constant :MESSAGES, :DRAINED, :CLOSE
+      SHUTDOWN = 8
+      private_constant :MESSAGES, :DRAINED, :CLOSE, :SHUTDOWN
 
       class << self
         # Returns the flags of the events that a handler wants.
         def wants(handler)
           raise ArgumentError, "a handler of WebSockets needs on_message" unless handler.respond_to?(:on_message)
 
-          MESSAGES | (handler.respond_to?(:on_drained) ? DRAINED : 0) | (handler.respond_to?(:on_close) ? CLOSE : 0)
+          { on_drained: DRAINED, on_close: CLOSE, on_shutdown: SHUTDOWN }.sum(MESSAGES) { |name, flag| handler.respond_to?(name) ? flag : 0 }
         end
 
         # Calls a socket's handler, then the handlers of other sockets that are due in this turn.
@@ -35,6 +36,8 @@ module Gyre
                 begin
                   handler.is_a?(Block) ? tell(handler, event, socket) : Job.event { tell(handler, event, socket) }
                 rescue Exception => error # rubocop:disable Lint/RescueException -- whatever an app raises, the server lives
+                  raise if error.is_a?(SystemExit) && foreign?(error)
+
                   failed(socket, error)
                 end
               end
@@ -59,14 +62,20 @@ module Gyre
           when String then handler.on_message(socket, event)
           when :on_open then handler.on_open(socket) if handler.respond_to?(:on_open)
           when :on_drained then handler.on_drained(socket)
+          when :on_shutdown
+            handler.on_shutdown(socket)
+            socket.close(1001)
           else handler.on_close(socket)
           end
         end
 
+        # True for an `exit` in another thread, which must end the server (HTTP::Service).
+        def foreign?(error) = error.backtrace&.none? { |line| line.start_with?(__FILE__) }
+
         # Reports the app's exception and closes the socket. Ignores a ClosedError of a closed
         # socket.
         def failed(socket, error)
-          raise error if error.is_a?(SystemExit) || error.is_a?(SignalException)
+          raise error if error.is_a?(SignalException)
           return socket.close(1001) if error.is_a?(Gyre::Stop)
           return if error.is_a?(ClosedError) && socket.closed?
 

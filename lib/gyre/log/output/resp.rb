@@ -77,8 +77,9 @@ module Gyre
 
           def one
             until (found = Resp.parse(@bytes, @at))
-              @bytes = @bytes.byteslice(@at..) << @more.call
+              @bytes = @bytes.byteslice(@at..) if @at.positive?
               @at = 0
+              @bytes << @more.call
             end
             value, @at = found
             value
