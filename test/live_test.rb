@@ -277,6 +277,94 @@ module LivePages
     end
   end
 
+  # Pages that change each other, and what they do when they end.
+  class Friends < Gyre::Live
+    PAGES = []
+    ENDS = Thread::Queue.new
+    keep :user
+
+    on(:all) { |word| sleep(0.02) && PAGES.each { |page| page.update { @said << word } } }
+    on(:slow) { |_| sleep(0.1) }
+    on(:leave) { |_| unsubscribe(:live_friends) }
+    template "<p><%= @user %> <%= @said.join(\" \") %></p>\n"
+
+    def mount(env)
+      @user = env["HTTP_X_USER"]
+      @said = []
+      subscribe(:live_friends, as: "friend") { |message| ENDS.empty? ? @said << message : ENDS << message }
+      PAGES << self if connected?
+    end
+
+    def unmount
+      PAGES.delete(self)
+      ENDS << :unmount
+    end
+  end
+
+  def test_pages_that_change_each_other_wait_for_none
+    serve(Friends) do |served|
+      pages = Array.new(2) { Document.new(open_websocket(served)).tap(&:html) }
+      pages.each_with_index { |page, index| page.send("all", "w#{index}") }
+      pages.each { |page| nil until page.html.scan(/w\d/).sort == %w[w0 w1] }
+    end
+  end
+
+  def test_unmount_is_last
+    Friends::ENDS.clear
+    serve(Friends) do |served|
+      peer = open_websocket(served)
+      Document.new(peer).tap(&:html).send("slow", 1)
+      eventually { Friends::PAGES.size == 1 }
+      Gyre::Broadcast.publish(:live_friends, "late")
+      peer.client.reset
+      assert_equal :unmount, Friends::ENDS.pop
+      eventually { served.stats[:upgraded].zero? }
+      assert_empty Friends::ENDS
+    end
+  end
+
+  def test_a_page_leaves_a_topic_and_is_disconnected_by_its_name
+    Friends::ENDS.clear
+    serve(Friends) do |served|
+      peer = open_websocket(served)
+      page = Document.new(peer).tap(&:html)
+      Gyre::Broadcast.publish(:live_friends, "one")
+      assert_includes page.html, "one"
+      page.send("leave", 1)
+      eventually { Gyre::Broadcast.count(:live_friends).zero? }
+      Gyre::Broadcast.disconnect("friend")
+      assert_equal [1008, "disconnected"], peer.closed
+    end
+  end
+
+  def test_the_state_of_another_user_or_session_or_day_is_not_taken
+    serve(Friends) do |served|
+      mounted = { "@user": "admin" }
+      token = Gyre::Live::State.sign(Friends, "", mounted, mounted)
+      assert_includes Document.new(open_websocket(served, x_user: "guest"), token: token).html, "<p>guest"
+    end
+    assert_equal "", Gyre::Live::State.scope({})
+    assert_equal({}, Gyre::Live::State.verify(Friends, "two", Gyre::Live::State.sign(Friends, "one", {}, {}), {}))
+    old = sign(Counter, { "@count": 3 })
+    assert_equal({ "@count" => 3 }, Gyre::Live::State.verify(Counter, "", old, { "@count": 0 }))
+    later = Process.clock_gettime(Process::CLOCK_REALTIME) + 100_000
+    Process.stub(:clock_gettime, later) { assert_empty Gyre::Live::State.verify(Counter, "", old, { "@count": 0 }) }
+  end
+
+  def test_messages_of_one_turn_close_no_page_and_a_long_event_is_taken
+    serve(News) do |served|
+      page = Document.new(open_websocket(served)).tap(&:html)
+      served.on_loop { 1500.times { |number| Gyre::Broadcast.publish(:live_news, number.to_s) } }
+      assert_includes page.html, " 1499"
+      assert_includes page.send("say", "t" * 70_000).html, "ttt"
+    end
+  end
+
+  def test_kept_variables_have_a_limit
+    error = assert_raises(ArgumentError) { Counter.new.tap { |view| view.instance_variable_set(:@count, "x" * (1 << 20)) }.token("", {}) }
+    assert_match(/the kept variables of .*Counter take \d+ bytes/, error.message)
+  end
+
   # A token as the page of a view that has set its counter to 0 has it.
   def sign(view, values, scope: "", mounted: { "@count": 0 }) = Gyre::Live::State.sign(view, scope, values, mounted)
 

@@ -223,8 +223,8 @@ module Gyre
 
       def subscribers(topic) = @lock.synchronize { @topics[topic]&.keys } || []
 
-      # Delivers at once to subscribers of this thread's loop, so that a later write or disconnect does
-      # not overtake the message; but not before what other threads have handed over to this one.
+      # Delivers at once to subscribers of this thread's loop, so that a later write or disconnect
+      # does not overtake the message; but not before what other threads have handed over.
       # Returns the number of subscribers that took it.
       def deliver(message, subscribers)
         HTTP::ThreadCalls.run_in_order

@@ -133,8 +133,8 @@ module Gyre
     # @return [Boolean] false in the first rendering
     def connected? = !@page.nil?
 
-    # Runs the block between handlers, soon, to change the state. Any fiber or thread may call it, also
-    # another page's handler.
+    # Runs the block between handlers, soon, to change the state. Any fiber or thread may call it,
+    # also another page's handler.
     # @return [nil]
     def update(&block) = @page&.update(&block)
 

@@ -11,8 +11,8 @@ module Gyre
   module SSE
     extend Parts
 
-    # No cache may store the stream, and no middleware may compress it; nginx must pass each event on
-    # at once.
+    # No cache may store the stream, and no middleware may compress it; nginx must pass each event
+    # on at once.
     HEADERS = { "content-type" => "text/event-stream", "cache-control" => "no-cache, no-transform", "x-accel-buffering" => "no" }.freeze
     LINE_END = /\r\n|\r|\n/.freeze
     # The body of the response; only another server calls it. (A module, because Ractors share it.)

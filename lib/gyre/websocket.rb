@@ -86,8 +86,8 @@ module Gyre
       # Makes the response to a request for a WebSocket, or a refusal (400, 403, 426, 429). The
       # socket is closed when the block returns. A handler holds no fiber between events.
       # @param env [Hash] of the request
-      # @param handler [#on_message, nil] instead of a block; also on_open, on_drained, on_close, and
-      #   on_shutdown before the close at the server's stop
+      # @param handler [#on_message, nil] instead of a block; also on_open, on_drained, on_close,
+      #   on_shutdown (before the close at the server's stop)
       # @param protocols [Array<String>] supported subprotocols, the preferred first
       # @param origins [Array<String, Regexp>, :any, nil] sites; nil: the server's own
       # @param compress [Boolean, :takeover] RFC 7692; :takeover: with context, 50 KB a socket

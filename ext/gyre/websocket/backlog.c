@@ -49,8 +49,9 @@ static struct gyre_websocket_block *new_block(const struct gyre_websocket_store 
   return *store->open = block;
 }
 
-bool gyre_websocket_store_add(const struct gyre_websocket_store *store, const struct iovec *pieces, int piece_count,
-                              struct gyre_websocket_slice *slice) {
+/* The slice is valid until a backlog is consumed. Returns false if memory is short. */
+static bool store_frame(const struct gyre_websocket_store *store, const struct iovec *pieces, int piece_count,
+                        struct gyre_websocket_slice *slice) {
   struct gyre_websocket_block *block = *store->open;
   size_t length = 0;
   for (int i = 0; i < piece_count; i++) length += pieces[i].iov_len;
@@ -84,8 +85,8 @@ static bool make_room(struct gyre_websocket_backlog *backlog) {
   return true;
 }
 
-bool gyre_websocket_backlog_add(struct gyre_websocket_backlog *backlog, struct gyre_websocket_slice slice,
-                                size_t skipped) {
+/* Appends a slice without its first `skipped` bytes. Returns false if memory is short. */
+static bool add(struct gyre_websocket_backlog *backlog, struct gyre_websocket_slice slice, size_t skipped) {
   struct gyre_websocket_slice *last = backlog->end > backlog->first ? &backlog->slices[backlog->end - 1] : NULL;
   slice.from += (uint32_t)skipped;
   if (slice.from == slice.to) return true;
@@ -98,6 +99,17 @@ bool gyre_websocket_backlog_add(struct gyre_websocket_backlog *backlog, struct g
   }
   backlog->bytes += slice.to - slice.from;
   return true;
+}
+
+bool gyre_websocket_backlog_put(struct gyre_websocket_backlog *backlog, const struct gyre_websocket_store *store,
+                                struct iovec pieces[2], size_t sent, bool shared) {
+  struct gyre_websocket_slice slice;
+  for (int i = 0; i < 2 && !shared; i++) {
+    size_t skipped = sent < pieces[i].iov_len ? sent : pieces[i].iov_len;
+    pieces[i] = (struct iovec){(char *)pieces[i].iov_base + skipped, pieces[i].iov_len - skipped};
+    sent -= skipped;
+  }
+  return store_frame(store, pieces, 2, &slice) && add(backlog, slice, sent);
 }
 
 int gyre_websocket_backlog_pieces(const struct gyre_websocket_backlog *backlog, struct iovec *pieces, int most) {

@@ -1,5 +1,5 @@
-/* A WebSocket's queue of unsent bytes. A frame is stored once for all sockets that have not sent it,
- * so that a broadcast takes the memory of one frame, not of one for each subscriber. Called by
+/* A WebSocket's queue of unsent bytes. A frame is stored once for all sockets that have not sent
+ * it, so that a broadcast takes the memory of one frame, not of one for each subscriber. Called by
  * connection.c. No ruby.h, no I/O.
  *
  *   block      | frame | frame | frame | free |     counts its slices; freed with the last one
@@ -39,13 +39,10 @@ struct gyre_websocket_backlog {
   size_t bytes;
 };
 
-/* Stores a frame, unless it is one of those that were stored last. The slice is valid until a
- * backlog is consumed. Returns false if memory is short. */
-bool gyre_websocket_store_add(const struct gyre_websocket_store *store, const struct iovec *pieces, int count,
-                              struct gyre_websocket_slice *slice);
-/* Appends a slice without its first `skipped` bytes. Returns false if memory is short. */
-bool gyre_websocket_backlog_add(struct gyre_websocket_backlog *backlog, struct gyre_websocket_slice slice,
-                                size_t skipped);
+/* Appends a frame's two pieces without their first `sent` bytes. A shared frame is stored whole,
+ * unless it is one of those that were stored last. Returns false if memory is short. */
+bool gyre_websocket_backlog_put(struct gyre_websocket_backlog *backlog, const struct gyre_websocket_store *store,
+                                struct iovec pieces[2], size_t sent, bool shared);
 /* Returns the number of pieces, at most `count`, at the beginning of the backlog. */
 int gyre_websocket_backlog_pieces(const struct gyre_websocket_backlog *backlog, struct iovec *pieces, int count);
 /* Removes sent bytes, and frees blocks that no socket needs any more. */

@@ -6,7 +6,6 @@
 #include "websocket/websocket.h"
 
 #include <errno.h>
-#include <ruby/encoding.h>
 #include <stdlib.h>
 
 #define COPY_BYTES_LIMIT 1024          /* longest payload copied behind its frame's head */
@@ -258,19 +257,6 @@ static ssize_t send_at_once(struct gyre_transport *transport, const struct iovec
   return sent == -EAGAIN ? 0 : sent;
 }
 
-/* Queues the pieces without their first `sent` bytes. A shared frame is stored whole. */
-static bool queue(struct gyre_websocket *websocket, struct iovec *pieces, size_t sent, bool shared) {
-  struct gyre_websocket_store store = store_of(websocket);
-  struct gyre_websocket_slice slice;
-  for (int i = 0; i < 2 && !shared; i++) {
-    size_t skipped = sent < pieces[i].iov_len ? sent : pieces[i].iov_len;
-    pieces[i] = (struct iovec){(char *)pieces[i].iov_base + skipped, pieces[i].iov_len - skipped};
-    sent -= skipped;
-  }
-  return gyre_websocket_store_add(&store, pieces, 2, &slice) &&
-         gyre_websocket_backlog_add(&websocket->backlog, slice, sent);
-}
-
 /* Sends a turn's first frame at once, and later frames together: when they are many bytes, or at
  * the turn's end. An HTTP/2 stream collects frames by itself. */
 static void send_pieces(struct gyre_websocket *websocket, struct iovec head, struct iovec payload, bool shared) {
@@ -278,6 +264,7 @@ static void send_pieces(struct gyre_websocket *websocket, struct iovec head, str
   struct gyre_http_connection *connection = websocket->connection;
   struct iovec pieces[] = {head, payload};
   size_t length = head.iov_len + payload.iov_len;
+  struct gyre_websocket_store store = store_of(websocket);
   ssize_t sent = 0;
   websocket->output.given += length;
   if (connection->inner ? websocket->backlog.bytes == 0 && !stream_is_full(connection)
@@ -286,7 +273,8 @@ static void send_pieces(struct gyre_websocket *websocket, struct iovec head, str
     websocket->sent_turn = loop->statistics.turns;
     sent = send_at_once(&connection->transport, &head, &payload);
   }
-  if (sent < 0 || ((size_t)sent < length && !queue(websocket, pieces, (size_t)sent, shared))) {
+  if (sent < 0 || ((size_t)sent < length &&
+                   !gyre_websocket_backlog_put(&websocket->backlog, &store, pieces, (size_t)sent, shared))) {
     cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
   } else if (gyre_websocket_unsent(websocket) > 0) {
     count_output(websocket);
@@ -510,27 +498,9 @@ static void settle(struct gyre_websocket *websocket) {
   if (!websocket->abandoned) gyre_http_acceptor_settle(websocket->acceptor);
 }
 
-/* Returns the message; sets `fault` to zero or the negative close code. */
-static VALUE inflate_message(struct gyre_websocket *websocket, const char *bytes, rb_encoding *encoding, int *fault) {
-  struct gyre_websocket_inflation inflation = {.left = websocket->limits.message_bytes,
-                                               .text = encoding == rb_utf8_encoding()};
-  VALUE message = rb_enc_str_new(NULL, 0, encoding);
-  char *lent = gyre_lent_plain();
-  *fault = -GYRE_WEBSOCKET_SERVER_ERROR;
-  if (!lent || !gyre_websocket_inflate_begin(&inflation, &websocket->compression, bytes, websocket->input.held))
-    return message;
-  while ((*fault = gyre_websocket_inflate(&inflation, lent, GYRE_LENT_BYTES)) > 0) rb_str_cat(message, lent, *fault);
-  return message;
-}
-
 VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
-  const struct gyre_bytes *input = websocket->connection->transport.input;
-  const char *bytes = input ? input->bytes + input->offset + websocket->input.start : "";
-  bool text = websocket->input.opcode == GYRE_WEBSOCKET_TEXT;
-  rb_encoding *encoding = text ? rb_utf8_encoding() : rb_ascii8bit_encoding();
   int fault = 0;
-  VALUE message = websocket->input.compressed ? inflate_message(websocket, bytes, encoding, &fault)
-                                              : rb_enc_str_new(bytes, websocket->input.held, encoding);
+  VALUE message = gyre_websocket_message(websocket, &fault);
   if (fault) {
     bool long_one = fault == -GYRE_WEBSOCKET_TOO_BIG;
     fail(websocket, (unsigned)-fault, long_one ? "the message is too long" : "the message cannot be inflated");

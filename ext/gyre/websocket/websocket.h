@@ -163,5 +163,9 @@ static inline size_t gyre_websocket_unsent(const struct gyre_websocket *websocke
 VALUE gyre_websocket_take(struct gyre_websocket *websocket);
 void gyre_init_websocket_connection(VALUE class);
 
+/* message.c: returns the buffer's message; sets `fault` to the negative close code if it cannot be
+ * inflated. */
+VALUE gyre_websocket_message(struct gyre_websocket *websocket, int *fault);
+
 void gyre_init_websocket_frames(void); /* frames.c */
 void gyre_init_websocket(void);        /* socket.c */

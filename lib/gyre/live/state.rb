@@ -8,8 +8,8 @@ require "securerandom"
 
 module Gyre
   class Live
-    # A token is JSON in Base64, a dot, and an HMAC of the view's name, the scope and the Base64 text.
-    # The JSON has the time and, for each variable, its value and a digest of what mount had set.
+    # A token is JSON in Base64, a dot, and an HMAC of the view's name, the scope and the Base64
+    # text. The JSON has the time and, for each variable, its value and a digest of what mount set.
     module State
       AGE_S = 86_400 # older tokens are not taken
       HOUR_S = 3600 # a token's time in hours, so that it changes with the variables only

@@ -40,6 +40,7 @@ module Gyre
         Family.new("websockets_opened", :counter, nil, ["upgrades"], "WebSockets that were opened."),
         Family.new("websocket_messages_received", :counter, nil, ["messages_received"], "Messages that apps have read."),
         Family.new("websocket_messages_sent", :counter, nil, ["messages_sent"], "Messages that apps have sent."),
+        Family.new("broadcast_publishers_held", :counter, nil, ["publishers_held"], "Publishers that waited, as too much was unsent."),
         Family.new("websockets_cut_off", :counter, nil, ["slow_sockets"], "WebSockets whose clients took too little."),
         Family.new("http_received_bytes", :counter, "bytes", ["received_bytes"], "Received from clients, without TLS's own."),
         Family.new("http_sent_bytes", :counter, "bytes", ["sent_bytes"], "Sent to clients, without TLS's own."),

@@ -1,0 +1,149 @@
+# frozen_string_literal: true
+
+# What script.js does to a document, in a headless Chromium, where one is installed: cases of a
+# document before, what a user does, and a document after.
+
+require "test_helper"
+require "http/contract"
+require "support/chromium"
+require "gyre/live"
+
+class LiveScriptTest < Minitest::Test
+  include GyreTest::HTTPServing
+
+  # Renders the markup that it is told.
+  class Screen < Gyre::Live
+    OPEN = []
+    keep :markup
+    on(:show) { |markup| @markup = markup }
+    on(:tell) { |value| @told = JSON.generate(value) }
+    on(:fail) { |_| raise "never mind" }
+
+    def mount(_env)
+      @markup = %(<p id="first">first</p>)
+      OPEN << self if connected?
+    end
+
+    def unmount = OPEN.delete(self)
+    def render = raw(%(#{@markup}\n<output>#{ERB::Util.html_escape(@told.to_s)}</output>\n<i id="shown">#{@markup.hash}</i>\n))
+  end
+
+  # name => markup before, what the user does, markup after, an expression, its value
+  CASES = {
+    "focus and selection stay when a keyed row before goes" =>
+      [%(<li id="a"><input id="ta"></li><li id="b"><input id="tb"></li>), "tb.focus(); tb.value = 'typed'; tb.setSelectionRange(1, 3)",
+       %(<li id="b"><input id="tb"></li>), "[document.activeElement.id, tb.value, tb.selectionStart].join()", "tb,typed,1"],
+    "focus stays when a keyed row comes before" =>
+      [%(<li id="b"><input id="tb"></li>), "tb.focus(); tb.value = 'typed'", %(<li id="a"></li><li id="b"><input id="tb"></li>),
+       "[document.activeElement.id, tb.value].join()", "tb,typed"],
+    "focus stays when keyed rows change places" =>
+      [%(<li id="a"><input id="ta"></li><li id="b"><input id="tb"></li><li id="c"></li>), "tb.focus()",
+       %(<li id="c"></li><li id="b"><input id="tb"></li><li id="a"><input id="ta"></li>),
+       "[document.activeElement.id, ...[...document.querySelectorAll('li')].map((li) => li.id)].join()", "tb,c,b,a"],
+    "focus stays when an element without an id before goes" =>
+      [%(<div><b>x</b><input name="n"></div>), "document.querySelector('input').focus()", %(<div><input name="n"></div>),
+       "document.activeElement.name", "n"],
+    "a frame is not loaded again when a row before goes" =>
+      [%(<li id="a"></li><li id="b"><iframe srcdoc="x"></iframe></li>), "document.querySelector('iframe').contentWindow.mark = 1",
+       %(<li id="b"><iframe srcdoc="x"></iframe></li>), "document.querySelector('iframe').contentWindow.mark", 1],
+    "a video stays the same element" =>
+      [%(<p>a</p><video></video>), "document.querySelector('video').mark = 1", %(<video></video>), "document.querySelector('video').mark", 1],
+    "typed text stays while the server's does not change" =>
+      [%(<input id="t" value="a"><b>1</b>), "t.value = 'typed'", %(<input id="t" value="a"><b>2</b>), "t.value", "typed"],
+    "the server's new text replaces what was typed" =>
+      [%(<input id="t" value="a">), "t.value = 'typed'", %(<input id="t" value="b">), "t.value", "b"],
+    "a field with focus gets the server's text when it loses the focus" =>
+      [%(<input id="t" value="a">), "t.focus(); t.value = 'typed'; setTimeout(() => t.blur(), 500)", %(<input id="t" value="b">), "t.value", "b"],
+    "a textarea gets the server's text" =>
+      [%(<textarea id="t">a</textarea>), "t.value = 'typed'", %(<textarea id="t">b</textarea>), "t.value", "b"],
+    "a choice stays" =>
+      [%(<select id="s"><option>a</option><option>b</option></select><b>1</b>), "s.value = 'b'",
+       %(<select id="s"><option>a</option><option>b</option></select><b>2</b>), "s.value", "b"],
+    "the server's choice replaces it" =>
+      [%(<select id="s"><option>a</option><option>b</option></select>), "s.value = 'b'",
+       %(<select id="s"><option selected>a</option><option>b</option></select>), "s.value", "a"],
+    "a tick stays, and the server's replaces it" =>
+      [%(<input type="checkbox" id="c"><input type="checkbox" id="d" checked>), "c.checked = true",
+       %(<input type="checkbox" id="c"><input type="checkbox" id="d">), "[c.checked, d.checked].join()", "true,false"],
+    "details stay open" =>
+      [%(<details id="d"><p>1</p></details>), "d.open = true", %(<details id="d"><p>2</p></details>), "d.open", true],
+    "a place in a list that scrolls stays" =>
+      [%(<div id="s" style="height: 20px; overflow: auto"><p style="height: 200px">1</p></div>), "s.scrollTop = 50",
+       %(<div id="s" style="height: 20px; overflow: auto"><p style="height: 200px">2</p></div>), "s.scrollTop", 50],
+    "an ignored element keeps its children and gets the server's attributes" =>
+      [%(<div id="m" live-ignore data-at="1"></div>), "m.textContent = 'own'", %(<div id="m" live-ignore data-at="2"></div>),
+       "m.textContent + m.dataset.at", "own2"]
+  }.freeze
+
+  def setup
+    skip "live pages are not tested in a browser: no Chromium is installed (apt-get install chromium)" unless Chromium.program
+  end
+
+  def test_what_a_user_has_done_stays_when_the_document_changes
+    visit do |browser|
+      CASES.each do |name, (before, act, after, expression, value)|
+        show(browser, before)
+        browser.evaluate("#{act}; 1")
+        show(browser, after)
+        browser.wait_until("(#{expression}) === #{JSON.generate(value)}", timeout_s: 5)
+      rescue Chromium::Error
+        flunk "#{name}: #{browser.evaluate(expression).inspect} instead of #{value.inspect}"
+      end
+    end
+  end
+
+  def test_fields_with_several_values_give_all
+    visit do |browser|
+      show(browser, <<~HTML)
+        <form id="f" live-submit="tell" live-change="tell"><select name="tags" multiple><option selected>one</option><option selected>two</option></select>
+        <input type="checkbox" name="days[]" value="mo" checked><input name="one" value="1"><button id="go">go</button></form>
+        <select id="s" multiple live-change="tell"><option selected>a</option><option selected>b</option></select>
+      HTML
+      fields = { "tags" => %w[one two], "days[]" => ["mo"], "one" => "1" }
+      { "go.click()" => fields, "document.querySelector('[name=one]').dispatchEvent(new Event('change', { bubbles: true }))" => fields,
+        "s.dispatchEvent(new Event('change', { bubbles: true }))" => %w[a b] }.each do |act, told|
+        browser.evaluate("#{act}; 1")
+        browser.wait_until("document.querySelector('output').textContent === #{JSON.generate(JSON.generate(told))}", timeout_s: 10)
+      end
+    end
+  end
+
+  def test_a_view_that_leaves_the_document_closes_its_socket_and_one_that_comes_back_has_one
+    visit do |browser|
+      eventually { Screen::OPEN.size == 1 }
+      browser.evaluate("{ const view = document.querySelector('live-view'); window.markup = view.outerHTML; view.remove(); 1 }")
+      eventually { Screen::OPEN.empty? }
+      browser.evaluate("document.body.insertAdjacentHTML('beforeend', window.markup); 1")
+      eventually { Screen::OPEN.size == 1 }
+    end
+  end
+
+  private
+
+  def visit
+    Chromium.open do |browser|
+      serve(Screen) do |served|
+        browser.visit("http://127.0.0.1:#{served.port}/")
+        browser.wait_until("document.querySelector('#shown') && !document.querySelector('[live-offline]')")
+        eventually { Screen::OPEN.any? }
+        yield browser
+        browser.visit("about:blank")
+        eventually { served.stats[:upgraded].zero? }
+      end
+    end
+  end
+
+  # Lets the page show the markup, by an event of an element of its own.
+  def show(browser, markup)
+    browser.evaluate(<<~JS)
+      { const view = document.querySelector("live-view"), button = document.createElement("button");
+        button.setAttribute("live-click", "show");
+        button.setAttribute("live-value", #{JSON.generate(markup)});
+        view.append(button);
+        button.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+        button.remove();
+        1 }
+    JS
+    browser.wait_until("document.querySelector('#shown').textContent === '#{markup.hash}'", timeout_s: 10)
+  end
+end
