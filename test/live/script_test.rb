@@ -95,7 +95,8 @@ class LiveScriptTest < Minitest::Test
   def test_fields_with_several_values_give_all
     visit do |browser|
       show(browser, <<~HTML)
-        <form id="f" live-submit="tell" live-change="tell"><select name="tags" multiple><option selected>one</option><option selected>two</option></select>
+        <form id="f" live-submit="tell" live-change="tell">
+        <select name="tags" multiple><option selected>one</option><option selected>two</option></select>
         <input type="checkbox" name="days[]" value="mo" checked><input name="one" value="1"><button id="go">go</button></form>
         <select id="s" multiple live-change="tell"><option selected>a</option><option selected>b</option></select>
       HTML
