@@ -92,7 +92,7 @@ module Gyre
       @to_stop = Thread::Queue.new
       @lock = SpinLock.new
       @listeners = {}.compare_by_identity # task => listeners of any thread, woken at its end
-      @leaving = @forker = nil
+      @leaving = @forker = @forker_fiber = nil
     end
 
     # @param name [String]
@@ -122,11 +122,14 @@ module Gyre
     # @return [Array<Task>]
     def awaited = [@root]
 
-    # Makes Gyre.run raise `error`, the exception of an `exit`, a signal or a Thread#raise.
+    # Makes Gyre.run raise `error`, the exception of an `exit`, a signal or a Thread#raise. In a
+    # forked child the forking fiber raises it first: its block may end the process.
     # @param error [Exception]
     def leave(error)
       @leaving ||= error
-      wake
+      return wake if @forker_fiber.nil? || Fiber.current.equal?(@forker_fiber)
+
+      @scheduler.fiber_interrupt(@forker_fiber, error)
     end
 
     # @param task [Task]
@@ -168,13 +171,17 @@ module Gyre
       @listeners.clear
       @unawaited.process_fork
       @forker = forker if @drives
+      @forker_fiber = Fiber.current
     end
 
     # Enters Gyre.run's caller at the end of the forking task. In a forked child the forking fiber
     # is Ruby's root fiber: if it ended, the program would end.
     # @param task [Task] whose block is over
     def forker_ended(task)
-      @fiber.transfer if task.equal?(@forker)
+      return unless task.equal?(@forker)
+
+      @forker_fiber = nil
+      @fiber.transfer
     end
 
     private

@@ -251,6 +251,7 @@ static VALUE scheduler_backend(VALUE self) {
 static VALUE scheduler_process_fork(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qnil;
+  scheduler->pool.root = rb_fiber_current();
   gyre_fibers_forked(scheduler);
   gyre_list_init(&scheduler->keepers);
   gyre_list_init(&scheduler->sweeping.descriptor_waits);
@@ -272,6 +273,7 @@ static VALUE scheduler_process_fork(VALUE self) {
 static VALUE scheduler_process_move(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qnil;
+  scheduler->pool.root = rb_fiber_current();
   int error = gyre_loop_move(&scheduler->loop);
   if (error < 0) rb_syserr_fail(-error, "open the event loop of the daemon");
   notify_clients(scheduler, notify_moved);

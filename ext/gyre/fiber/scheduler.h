@@ -106,6 +106,7 @@ struct gyre_pool {
   struct gyre_timer trim;
   VALUE worker_block;           /* body of workers' fibers; nil at first */
   struct gyre_worker *starting; /* worker that is being entered for the first time */
+  VALUE root; /* in a forked child the fiber that Ruby takes for the thread's root; not dereferenced */
 };
 
 /* drive.c */

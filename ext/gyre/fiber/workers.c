@@ -46,7 +46,7 @@ void gyre_init_workers(void) {
 
 void gyre_workers_init(struct gyre_scheduler *scheduler) {
   struct gyre_pool *pool = &scheduler->pool;
-  *pool = (struct gyre_pool){.worker_block = Qnil};
+  *pool = (struct gyre_pool){.worker_block = Qnil, .root = Qundef};
   gyre_list_init(&pool->busy);
   gyre_list_init(&pool->idle);
   gyre_list_init(&pool->left_behind);
@@ -272,6 +272,27 @@ static void collect_stacks(const struct gyre_scheduler *scheduler) {
   }
 }
 
+static VALUE enter_fiber(VALUE fiber) { return gyre_transfer(fiber); }
+
+/* Ends the worker's fiber. Ruby continues in the thread's root fiber and raises the exception there.
+ * A forked child ends with its root fiber, and no other fiber can be entered then; so the root lets
+ * the driver run, and raise the exception, for as long as there is one. */
+static VALUE end_fiber(struct gyre_scheduler *scheduler, int state) {
+  VALUE next = Qnil;
+  while (rb_fiber_current() == scheduler->pool.root && !scheduler->closed) {
+    if (state && rb_obj_is_kind_of(rb_errinfo(), rb_eException) && !NIL_P(scheduler->drivers.fiber)) {
+      gyre_interrupt_fiber(scheduler, scheduler->drivers.fiber, rb_errinfo());
+      rb_set_errinfo(Qnil);
+      state = 0;
+    }
+    next = state ? Qnil : gyre_ready_next(scheduler);
+    if (NIL_P(next)) break;
+    rb_protect(enter_fiber, next, &state);
+  }
+  if (state) rb_jump_tag(state);
+  return Qnil;
+}
+
 static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
   stacks_give_back();
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
@@ -298,8 +319,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
     if (worker->once) (void)__atomic_add_fetch(&ended_count, 1, __ATOMIC_RELAXED);
     if (state || !stays) {
       free_worker(scheduler, worker);
-      if (state) rb_jump_tag(state);
-      return Qnil;
+      return end_fiber(scheduler, state);
     }
     become_idle(scheduler, worker);
 
@@ -310,9 +330,9 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
       rb_set_errinfo(Qnil);
       rb_protect(wait_for_job, (VALUE)&rest, &state);
       if (!(state ? is_given_up(&rest) : rest.over)) continue;
-      if (state && !reportable()) rb_jump_tag(state);
+      if (state && !reportable()) return end_fiber(scheduler, state);
       rb_set_errinfo(Qnil);
-      return Qnil;
+      return end_fiber(scheduler, 0);
     } while (state && reportable() && !worker->function);
     if (state || !worker->function) {
       if (worker->function) {
@@ -321,8 +341,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
         idle_no_more(scheduler, worker);
       }
       free_worker(scheduler, worker);
-      if (state) rb_jump_tag(state);
-      return Qnil;
+      return end_fiber(scheduler, state);
     }
   }
 }

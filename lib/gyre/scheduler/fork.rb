@@ -2,19 +2,25 @@
 
 # Gives a forked child its own loop on either engine, by wrapping Process._fork (fork,
 # IO.popen("-")) and Process.daemon. Ruby 4.0 removes the scheduler in the child and makes the
-# forking fiber blocking; inside Gyre.run the scheduler is set again.
+# forking fiber blocking; inside Gyre.run both are undone.
 
 module Gyre
   class Scheduler
     module Fork
+      # Ruby makes the child's forking fiber blocking. A fiber that was so by Fiber.blocking alone is
+      # non-blocking again at that block's end.
+      RESETS = RUBY_VERSION >= "4.0"
+
+      def self.inside_run?(scheduler) = scheduler.is_a?(Scheduler) && scheduler.runs.any?
+
       def _fork
         scheduler = Fiber.scheduler
-        pid = super
+        pid = RESETS && Fork.inside_run?(scheduler) ? Fiber.blocking { super } : super
         if pid.zero?
           Offload.process_fork
           if scheduler.is_a?(Scheduler)
             scheduler.process_fork
-            Fiber.set_scheduler(scheduler) unless Fiber.scheduler || scheduler.runs.empty?
+            Fiber.set_scheduler(scheduler) if Fork.inside_run?(scheduler) && !Fiber.scheduler
             scheduler.runs.each(&:process_fork)
             scheduler.watchdog&.process_fork
           end
@@ -26,7 +32,7 @@ module Gyre
       def daemon(*)
         from = Process.pid
         scheduler = Fiber.scheduler
-        super.tap do
+        (RESETS ? Fiber.blocking { super } : super).tap do
           if scheduler.is_a?(Scheduler)
             scheduler.process_move
             Fiber.set_scheduler(scheduler) unless Fiber.scheduler

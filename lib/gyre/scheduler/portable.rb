@@ -186,6 +186,7 @@ module Gyre
         # Runs in another fiber, as a rescue here would clear the exception that ends the thread.
         waits = !leaving?
         Fiber.new(blocking: true) { run_and_close(waits) }.resume
+        @fibers.raise_deferred if waits
       end
       alias close scheduler_close
 
@@ -206,7 +207,7 @@ module Gyre
 
       # Called in a daemon. Notes that Ruby takes the forking fiber for the thread's root. The loop
       # stays, as IO.select keeps nothing in the kernel.
-      def process_move = Thread.current.thread_variable_set(:gyre_forked, true)
+      def process_move = Thread.current.thread_variable_set(:gyre_forker, Fiber.current)
 
       private
 

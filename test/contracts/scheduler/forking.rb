@@ -2,6 +2,7 @@
 
 # A forked child shares neither loop nor fibers with its parent.
 require "io/wait"
+require "support/forks"
 require "timeout"
 
 module SchedulerContract
@@ -267,6 +268,22 @@ module SchedulerContract
         assert reader.wait_readable(HANG_S), "the daemon hangs"
         assert_equal "thread ended when, done", reader.read
       end
+    end
+
+    # Who forks, how, and how the child ends; the child waits for everything first.
+    TABLE = [%i[root block exit], %i[root plain error], %i[root daemon exit_elsewhere],
+             %i[task block exit_elsewhere], %i[task plain term_elsewhere], %i[task daemon return],
+             %i[nested block error], %i[nested plain exit], %i[nested daemon term],
+             %i[scheduled block term_elsewhere], %i[scheduled plain exit_elsewhere_later], %i[scheduled daemon exit]].freeze
+
+    def test_a_child_of_a_task_waits_and_ends_as_a_child_of_a_thread
+      skip "needs Gyre::Orphans" unless Gyre::Native.available?
+      complaints = TABLE.filter_map do |forker, how, ending|
+        story = GyreTest::Forks::Story.new(forker, how, GyreTest::Forks::Story::WAITS.keys, ending)
+        expected, found = [GyreTest::Forks::InThreads.new, GyreTest::Forks::InTasks.new(backend)].map { |world| story.outcome(world) }
+        "#{story}\n  threads: #{expected}\n  tasks:   #{found}" unless found == expected
+      end
+      assert_empty complaints
     end
 
     private

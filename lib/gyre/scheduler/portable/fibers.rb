@@ -140,7 +140,7 @@ module Gyre
         # the stacks of ended jobs. Therefore collects now and then, as the kernel limits a
         # process's stacks (vm.max_map_count).
         def spawn(callable, arguments, options)
-          collect if ((@begun += 1) % JOBS_KEPT).zero? && (STACKS_STAY || forked?)
+          collect if ((@begun += 1) % JOBS_KEPT).zero? && (STACKS_STAY || forker)
           waiter = self.waiter
           job = Job.new(self, @scheduler, callable, arguments, options)
           waiter.binding = waiter.first = true
@@ -167,9 +167,11 @@ module Gyre
 
         # Called at a job's end. In a forked child leaves the fiber unfinished for the collector: if
         # the fiber ended, Ruby would continue in the forking fiber, which it takes for the thread's
-        # root and which may have ended.
+        # root and which may have ended. At that fiber's own end Ruby ends the process; the other
+        # fibers end before, as nothing can be entered from an ended fiber.
         def pass_on
-          @transfer.bind_call(@drives.last.fiber) while driven? && forked?
+          @transfer.bind_call(@drives.last.fiber) while driven? && forker
+          Fiber.set_scheduler(nil) if Fiber.current.equal?(forker)
         end
 
         # Drives the loop until the block returns true. Calls the block at least once a turn. If
@@ -226,6 +228,12 @@ module Gyre
         def stop_all
           @parked.keys.each { |waiter| @inbox.raise_at(waiter, Stop.new("the scheduler closes")) }
           !@parked.empty?
+        end
+
+        # Raises an exception for the calling fiber that no wait has raised.
+        def raise_deferred
+          strand = Strand.of(Fiber.current)
+          error = strand.take_deferred and raise_here(error, strand)
         end
 
         def here? = Loop::Portable.thread.equal?(@thread)
@@ -292,8 +300,8 @@ module Gyre
 
         private
 
-        # True in a forked child, in the thread that had a scheduler at the fork.
-        def forked? = Thread.current.thread_variable_get(:gyre_forked)
+        # The forking fiber in a forked child, in the thread that had a scheduler at the fork.
+        def forker = Thread.current.thread_variable_get(:gyre_forker)
 
         def collect
           return if GC.disable # the program has disabled it
