@@ -46,9 +46,11 @@ module Gyre
       scheduler = Scheduler.new
       Fiber.set_scheduler(scheduler)
       begin
-        Watchdog.guard(scheduler, watchdog) { new(scheduler, drives: true).call(name, block) }
+        value = Watchdog.guard(scheduler, watchdog) { new(scheduler, drives: true).call(name, block) }
+        ended = true
+        value
       ensure
-        Scheduler.leave
+        Scheduler.leave(!ended)
       end
     end
 

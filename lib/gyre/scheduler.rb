@@ -12,6 +12,7 @@ require_relative "offload"
 require_relative "scheduler/async_guests"
 require_relative "scheduler/fiber_raise"
 require_relative "scheduler/fork"
+require_relative "scheduler/interrupt_masks"
 require_relative "scheduler/io_buffer"
 require_relative "scheduler/job"
 require_relative "scheduler/pooled_fiber"
@@ -27,9 +28,10 @@ module Gyre
     # @raise [RuntimeError, SystemCallError] the backend is not built, or the kernel refuses it
     def initialize(backend = nil) = Loop.on_backend(backend) { |engine, name| engine == :native ? open_native(name) : Portable.open(self) }
 
-    # Runs the remaining work, then removes this thread's scheduler.
+    # Runs the remaining work, or stops it after an exception, then removes this thread's scheduler.
     # @api private
-    def self.leave
+    def self.leave(failed)
+      Fiber.scheduler.instance_variable_set(:@leaving, failed)
       Fiber.set_scheduler(nil)
     ensure
       Fiber.set_scheduler(nil) if Fiber.scheduler # Ruby 3.1 keeps it after an exception
@@ -115,10 +117,20 @@ module Gyre
     # @return [String]
     def inspect = "#<#{self.class} #{closed? ? "closed" : backend}>"
 
-    # True if the thread is killed or a signal's exception propagates. The scheduler then waits for
-    # no fiber.
+    # Methods of a close, and of those who override one.
+    CLOSING = %w[leaving? scheduler_close close bind_call].freeze
+    private_constant :CLOSING
+
+    # True if the thread is killed, or if an exception ends the program, the thread, the forked block
+    # or Gyre.run. The scheduler then stops the fibers instead of waiting for their ends.
     # @return [Boolean]
-    def leaving? = Thread.current.status == "aborting" || $!.is_a?(SignalException)
+    def leaving?
+      return true if @leaving || Thread.current.status == "aborting" || $!.is_a?(SignalException)
+      return false unless $!
+
+      caller = caller_locations.find { |place| !CLOSING.include?(place.base_label) }
+      caller.nil? || caller.base_label == "fork"
+    end
 
     # Resolves a host name (Fiber::Scheduler#address_resolve) by {HostNames}, otherwise in a thread.
     # @param hostname [String] ignores a scope, "fe80::1%eth0"
@@ -161,6 +173,12 @@ module Gyre
     end
 
     private
+
+    # Called by the engines' run, which waits for all fibers.
+    def refuse_run
+      raise Error, "Scheduler#run waits for the end of all fibers, and it was called in one of them: " \
+                   "call it outside of tasks, or wait for single tasks by Task#wait"
+    end
 
     def async_guests = @async_guests ||= AsyncGuests.new(self)
   end

@@ -559,12 +559,14 @@ module Gyre
       over = false
       begin
         parked = park_until_finished(timeout)
-        Kernel.sleep while caller && caller.interruptions > expected # this task was stopped first, the caller is next
+        Kernel.sleep while caller && caller.interruptions > expected && !masked?(fiber) # this task was stopped first, the caller is next
         over = parked
       ensure
         leave_waiters(fiber) unless over
       end
     end
+
+    def masked?(fiber) = Scheduler::InterruptMasks.never?(fiber, fiber, Stop)
 
     def park_until_finished(timeout)
       Clock.within(timeout) do |left|

@@ -65,10 +65,10 @@ module Gyre
         Loop.require_native("Gyre::Testing") unless scheduler.respond_to?(:simulate)
         scheduler.extend(Reports).seed = seed
         Simulation.current = Simulation.new(scheduler, seed)
-        yield
+        yield.tap { ended = true }
       ensure
         begin
-          Scheduler.leave
+          Scheduler.leave(!ended)
         ensure
           Simulation.current = nil
         end

@@ -6,7 +6,8 @@
  *    |  ^  |              \--another exception ends the wait first--> due
  *    |  |  +-- postponed: the fiber was given a lock or element, or raises another interrupt
  *    |  +----- deferred: the fiber has resumed another, and Ruby 3.1 and 3.2 refuse to raise there
- *    +-------- held: the program has suspended the fiber, which has to wait first */
+ *    +-------- held: the program has suspended the fiber, which has to wait first, or masks the
+ *              exception (Thread.handle_interrupt) */
 #include "fiber/fibers.h"
 
 #include <stdlib.h>
@@ -15,8 +16,10 @@
 #define INTERRUPT_RETRY_NS 1000000
 
 static VALUE fiber_error, mutex_class, queue_class, sized_queue_class;
+static ID masks;
 
 void gyre_init_interrupts(void) {
+  masks = rb_intern("@gyre_masks");
   fiber_error = rb_const_get(rb_cObject, rb_intern("FiberError"));
   mutex_class = rb_path2class("Thread::Mutex");
   queue_class = rb_path2class("Thread::Queue");
@@ -266,6 +269,14 @@ static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_inter
   if (left) defer_interrupt(scheduler, left);
 }
 
+/* Asks scheduler/interrupt_masks.rb. */
+static bool is_masked(const struct gyre_interrupt *interrupt, const struct gyre_parked *parked) {
+  if (NIL_P(interrupt->exception)) return false;
+  if (NIL_P(rb_ivar_get(parked->fiber, masks)) && NIL_P(rb_ivar_get(parked->entered, masks))) return false;
+  return RTEST(rb_funcall(rb_path2class("Gyre::Scheduler::InterruptMasks"), rb_intern("defer?"), 3, parked->fiber,
+                          parked->entered, interrupt->exception));
+}
+
 /* Puts fibers with due interrupts at the front of the ready queue. */
 void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
   size_t due = 0;
@@ -276,7 +287,9 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
   for (; due > 0 && !gyre_list_empty(interrupts); due--) {
     struct gyre_interrupt *interrupt = GYRE_CONTAINER(interrupts->next, struct gyre_interrupt, node);
     struct gyre_parked *parked = gyre_wait_of(scheduler, interrupt->fiber);
-    if (parked && (parked->interrupt || has_to_run_first(scheduler, parked))) {
+    if (parked && is_masked(interrupt, parked)) {
+      move(&scheduler->interrupts.held, interrupt);
+    } else if (parked && (parked->interrupt || has_to_run_first(scheduler, parked))) {
       move(&scheduler->interrupts.postponed, interrupt);
     } else if (parked) {
       last = raise_at(scheduler, interrupt, parked, last);
@@ -299,9 +312,9 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
 
 void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   GYRE_EACH(struct gyre_interrupt, interrupt, &scheduler->interrupts.held, node) {
-    if (interrupt->fiber != parked->fiber) continue;
+    if (interrupt->fiber != parked->fiber && interrupt->fiber != parked->entered) continue;
     /* If the fiber was collected, another fiber may have its address. */
-    if (NIL_P(interrupt->id) || gyre_live_fiber(scheduler, interrupt->id) == parked->fiber)
+    if (NIL_P(interrupt->id) || gyre_live_fiber(scheduler, interrupt->id) == interrupt->fiber)
       move(&scheduler->interrupts.due, interrupt);
   }
 }

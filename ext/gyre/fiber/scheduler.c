@@ -156,6 +156,7 @@ static VALUE scheduler_working_p(VALUE self, VALUE fiber) {
 /* Drives the loop until no fiber waits and no socket listens. */
 static VALUE scheduler_run(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
+  if (!NIL_P(rb_fiber_scheduler_current())) rb_funcall(self, rb_intern("refuse_run"), 0);
   gyre_drive(scheduler, gyre_nothing_left, NULL);
   return self;
 }
@@ -209,7 +210,7 @@ static void notify_moved(struct gyre_client *client) {
 
 /* Does not wait for fibers if the thread is being killed or a signal's exception propagates. */
 static VALUE close_body(VALUE self) {
-  if (!RTEST(rb_funcall(self, rb_intern("leaving?"), 0))) scheduler_run(self);
+  if (!RTEST(rb_funcall(self, rb_intern("leaving?"), 0))) gyre_drive(gyre_scheduler_get(self), gyre_nothing_left, NULL);
   return Qnil;
 }
 

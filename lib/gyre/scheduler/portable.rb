@@ -158,8 +158,8 @@ module Gyre
       # Drives the loop until no other fiber waits or is ready.
       def run
         open!
-        @fibers.drive { |drive| @fibers.none_but?(drive) }
-        self
+        refuse_run if Fiber.current_scheduler
+        run_all
       end
 
       # Drives the loop until the block returns true. Calls the block at least once a turn.
@@ -224,9 +224,14 @@ module Gyre
         timer&.cancel
       end
 
+      def run_all
+        @fibers.drive { |drive| @fibers.none_but?(drive) }
+        self
+      end
+
       # `waits`: whether the remaining fibers run to their end.
       def run_and_close(waits)
-        run if waits
+        run_all if waits
       ensure
         begin
           unwind

@@ -72,7 +72,7 @@ module Gyre
             waiter.base.waiter = waiter.strand.waiter = waiter
             @parked[waiter] = true
             unless waiter.first
-              error = waiter.strand.take_deferred || waiter.base.take_deferred and raise_here(error, waiter.strand)
+              error = waiter.strand.take_deferred(waiter) || waiter.base.take_deferred(waiter) and raise_here(error, waiter.strand)
             end
             leave(waiter)
             returned = true

@@ -132,7 +132,7 @@ module Gyre
 
           strand = Strand.of(fiber)
           waiter = strand.waiter
-          strand.defer(error) unless waiter && raise_at(waiter, error, strand)
+          strand.defer(error) unless waiter && !strand.masked?(error, waiter) && raise_at(waiter, error, strand)
         end
       end
     end

@@ -51,7 +51,14 @@ module Gyre
 
         def withdraw(error) = @deferred&.delete(error)
 
-        def take_deferred = @deferred&.shift
+        # Takes an exception that the wait may raise.
+        def take_deferred(waiter = nil)
+          index = @deferred&.index { |error| waiter.nil? || !masked?(error, waiter) } and @deferred.delete_at(index)
+        end
+
+        def masked?(error, waiter)
+          !error.equal?(Inbox::KILL) && InterruptMasks.defer?(waiter.fiber, waiter.base.fiber, error)
+        end
       end
 
       # One wait, called by timers and watches: parked, ready, entered (the fiber runs again), done.
