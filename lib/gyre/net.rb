@@ -4,6 +4,7 @@
 # `require "gyre/net"`.
 require "socket"
 require "gyre/net/endpoint"
+require "gyre/net/socket_names"
 require "gyre/errors"
 require "gyre/loop"
 require "gyre/net/tls"

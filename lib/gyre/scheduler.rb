@@ -142,7 +142,9 @@ module Gyre
 
       Offload.call do
         Addrinfo.getaddrinfo(hostname, nil, nil, :STREAM).map(&:ip_address).uniq
-      rescue SocketError
+      rescue SocketError => error
+        raise if error.respond_to?(:error_code) ? error.error_code == Socket::EAI_AGAIN : error.message.match?(/temporary/i)
+
         nil # unknown host: Ruby's own error follows
       end
     end

@@ -28,8 +28,10 @@ module Gyre
       LOCAL = [Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT, Errno::ENETUNREACH, Errno::EHOSTUNREACH].freeze
 
       # `timeout_s` includes name resolution; nil: the system's limits. `only` filters Addrinfos.
-      def initialize(endpoint, timeout_s, only = nil)
+      # `addresses`: packed, if the name is resolved already.
+      def initialize(endpoint, timeout_s, only = nil, addresses: nil)
         @endpoint = endpoint
+        @addresses = addresses
         @only = only
         @timeout_s = timeout_s
         @until_s = timeout_s && (now_s + timeout_s)
@@ -41,9 +43,16 @@ module Gyre
       # Raises one address's error, whose message lists each address with its error. Raises
       # Errno::ETIMEDOUT after the timeout, and SocketError if the host has no permitted address.
       def connect
+        socket do |connected|
+          connected.setsockopt(:TCP, :NODELAY, true)
+          connected.setsockopt(:SOCKET, :KEEPALIVE, true)
+        end
+      end
+
+      # Yields the connected socket, and returns it with Ruby's own options otherwise.
+      def socket
         connected = race(in_turns(allowed(resolve))) or raise failure
-        connected.setsockopt(:TCP, :NODELAY, true)
-        connected.setsockopt(:SOCKET, :KEEPALIVE, true)
+        yield connected if block_given?
         @attempts.delete(connected)
         connected
       ensure
@@ -59,6 +68,8 @@ module Gyre
       # Returns packed addresses, because an Addrinfo takes 2 KB until it is collected. If there is
       # a timeout but no scheduler, resolves in a new thread: not every resolver can be interrupted.
       def resolve
+        return @addresses if @addresses
+
         host = @endpoint.host
         return [Socket.sockaddr_in(@endpoint.port, host)] if host.match?(/\A[\d.]+\z|:/)
         return in_time { addresses } if Fiber.current_scheduler || !@timeout_s

@@ -40,18 +40,5 @@ module Gyre
       BasicSocket.prepend(Receive)
       [IPSocket, Socket, *(UNIXSocket if defined?(UNIXSocket))].each { |sockets| sockets.prepend(ReceiveFrom) }
     end
-
-    # TCPSocket.new with a host name in a fiber of a Gyre::Scheduler, as Net::HTTP and most clients
-    # call it. Since Ruby 3.4 it tries IPv4 and IPv6 at once (RFC 8305), and its C code stops all
-    # fibers during resolution. This module tries the addresses one after another by hooks, like
-    # Ruby up to 3.3. Does not change calls that pass fast_fallback.
-    module TCPSocketInFiber
-      def initialize(*arguments, **options)
-        options[:fast_fallback] = false if !options.key?(:fast_fallback) && Fiber.current_scheduler.is_a?(Scheduler)
-        super
-      end
-    end
-
-    TCPSocket.prepend(TCPSocketInFiber) if Socket.respond_to?(:tcp_fast_fallback)
   end
 end
