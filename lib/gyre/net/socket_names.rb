@@ -45,7 +45,10 @@ module Gyre
         end
 
         # True if the addresses of a host are to be tried as Ruby itself does outside of fibers.
-        def races?(host, local, options) = in_fiber? && host.is_a?(String) && !host.empty? && local.none? && (options.keys - TIMEOUTS).empty?
+        def races?(arguments, options)
+          host, service, *local = arguments
+          in_fiber? && host.is_a?(String) && !host.empty? && service && local.none? && (options.keys - TIMEOUTS).empty?
+        end
 
         # Returns the descriptor of the address that connects first.
         def connect(host, service, connect_timeout: nil, resolv_timeout: nil, open_timeout: nil)
@@ -65,14 +68,18 @@ module Gyre
         def name?(service) = service.is_a?(String) && service.match?(/\A[a-z]/i)
       end
 
-      module Addresses
+      # Aliases, as programs save and replace Addrinfo.getaddrinfo, which a prepended module would
+      # turn into a circle.
+      class << Addrinfo
+        %i[getaddrinfo tcp udp].each { |name| alias_method :"gyre_system_#{name}", name }
+
         def getaddrinfo(host, service = nil, *rest, **options)
-          SocketNames.ask(host, service) { |port| super(host, port, *rest, **options) }
+          SocketNames.ask(host, service) { |port| gyre_system_getaddrinfo(host, port, *rest, **options) }
         end
 
-        def tcp(host, service) = SocketNames.ask(host, service) { |port| super(host, port) }
+        def tcp(host, service) = SocketNames.ask(host, service) { |port| gyre_system_tcp(host, port) }
 
-        def udp(host, service) = SocketNames.ask(host, service) { |port| super(host, port) }
+        def udp(host, service) = SocketNames.ask(host, service) { |port| gyre_system_udp(host, port) }
       end
 
       module Packed
@@ -83,10 +90,10 @@ module Gyre
 
       # A subclass with an initializer of its own connects in {InFiber}.
       module Racing
-        def new(host = nil, service = nil, *local, **options)
-          return super unless equal?(TCPSocket) && SocketNames.races?(host, local, options)
+        def new(*arguments, **options)
+          return super unless equal?(TCPSocket) && SocketNames.races?(arguments, options)
 
-          for_fd(SocketNames.connect(host, service, **options))
+          for_fd(SocketNames.connect(*arguments.first(2), **options))
         end
 
         def open(*arguments, **options)
@@ -113,7 +120,6 @@ module Gyre
         end
       end
 
-      Addrinfo.singleton_class.prepend(Addresses)
       Socket.singleton_class.prepend(Packed)
       TCPSocket.singleton_class.prepend(Racing)
       TCPSocket.prepend(InFiber)
