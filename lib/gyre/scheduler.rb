@@ -176,8 +176,11 @@ module Gyre
 
     private
 
-    # Called by the engines' run, which waits for all fibers.
-    def refuse_run
+    # Called by the engines' run. A task would wait for its own end, and so would a fiber that a
+    # scheduled fiber has resumed (`inner`).
+    def refuse_run(inner)
+      return unless inner || Thread.current[:gyre_task]
+
       raise Error, "Scheduler#run waits for the end of all fibers, and it was called in one of them: " \
                    "call it outside of tasks, or wait for single tasks by Task#wait"
     end

@@ -65,7 +65,9 @@ module Gyre
         Loop.require_native("Gyre::Testing") unless scheduler.respond_to?(:simulate)
         scheduler.extend(Reports).seed = seed
         Simulation.current = Simulation.new(scheduler, seed)
-        yield.tap { ended = true }
+        result = yield
+        ended = true
+        result
       ensure
         begin
           Scheduler.leave(!ended)

@@ -14,7 +14,7 @@ GyreTest::Engines.test_case("ForksTest", backends: [GyreTest::Engines::ALL.first
   def test_a_child_of_a_task_does_what_a_child_of_a_thread_does
     skip "needs fork and Gyre::Orphans" unless Process.respond_to?(:fork) && Gyre::Native.available?
     first = GyreTest::Stress::FACTOR > 1 ? Minitest.seed * 100_000 : 0
-    complaints = (first...(first + amount(12))).filter_map do |seed|
+    complaints = (first...(first + amount(8))).filter_map do |seed|
       story = GyreTest::Forks::Story.draw(Random.new(seed))
       expected, found = [GyreTest::Forks::InThreads.new, GyreTest::Forks::InTasks.new(backend)].map { |world| story.outcome(world) }
       "seed #{seed}: #{story}\n  threads: #{expected}\n  tasks:   #{found}" unless found == expected

@@ -8,7 +8,7 @@ require "gyre"
 
 module GyreTest
   module Forks
-    LIMIT_S = 60
+    LIMIT_S = 20
 
     # Ruby's own threads, the oracle.
     class InThreads

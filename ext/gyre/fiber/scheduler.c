@@ -156,7 +156,9 @@ static VALUE scheduler_working_p(VALUE self, VALUE fiber) {
 /* Drives the loop until no fiber waits and no socket listens. */
 static VALUE scheduler_run(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
-  if (!NIL_P(rb_fiber_scheduler_current())) rb_funcall(self, rb_intern("refuse_run"), 0);
+  const struct gyre_worker *worker = scheduler->running.worker;
+  bool inner = worker && worker->fiber != rb_fiber_current();
+  if (!NIL_P(rb_fiber_scheduler_current())) rb_funcall(self, rb_intern("refuse_run"), 1, inner ? Qtrue : Qfalse);
   gyre_drive(scheduler, gyre_nothing_left, NULL);
   return self;
 }

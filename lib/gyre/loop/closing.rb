@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Wraps IO#close and IO#reopen for the portable engine: wakes the loops that watch the descriptor,
-# as IO.select does not notice a close by another thread. From Ruby 4.0 on the caller sleeps until
+# Wraps IO#close, its halves and IO#reopen for the portable engine: wakes the loops that watch the
+# descriptor, as IO.select does not notice a close by another thread. From Ruby 4.0 on the caller sleeps until
 # other fibers and threads have left the IO. The wrapper tells the caller's scheduler that an
 # unblock for the IO ends this sleep. CRuby only; twin of ext/gyre/loop/loop_close.c.
 
@@ -16,6 +16,13 @@ module Gyre
         def reopen(*) = Closing.around(self) { super }
       end
 
+      # Prepended to IO and BasicSocket: closes the descriptor if the other half is closed.
+      module HalfStep
+        def close_read = Closing.around(self, half: true) { super }
+
+        def close_write = Closing.around(self, half: true) { super }
+      end
+
       KEY = :gyre_portable_loops
       NEEDED = RUBY_ENGINE == "ruby" && defined?(Ractor)
       private_constant :KEY, :NEEDED
@@ -24,7 +31,8 @@ module Gyre
         def enlist(loop)
           return unless NEEDED
 
-          IO.prepend(Step)
+          IO.prepend(Step, HalfStep)
+          BasicSocket.prepend(HalfStep) if defined?(BasicSocket)
           Ractor.current[KEY] = [*Ractor.current[KEY], [loop, Process.pid]]
         end
 
@@ -34,7 +42,7 @@ module Gyre
 
         # Runs the block, then wakes the loops that watch the IO. In a forked child leaves the
         # parent's loops alone.
-        def around(io)
+        def around(io, half: false)
           loops = Ractor.current[KEY]
           return yield if loops.nil? || loops.empty? || io.closed?
 
@@ -42,7 +50,7 @@ module Gyre
           begin
             expecting_signals(io) { yield }
           ensure
-            loops.each { |loop, pid| loop.descriptor_closed(fd) if pid == Process.pid }
+            loops.each { |loop, pid| loop.descriptor_closed(fd) if pid == Process.pid } if !half || io.closed?
           end
         end
 

@@ -158,7 +158,7 @@ module Gyre
       # Drives the loop until no other fiber waits or is ready.
       def run
         open!
-        refuse_run if Fiber.current_scheduler
+        refuse_run(@fibers.inner?) if Fiber.current_scheduler
         run_all
       end
 

@@ -20,6 +20,17 @@ module SchedulerContract
       end
     end
 
+    def test_closing_the_last_half_ends_a_wait
+      [IO.pipe.first, UNIXSocket.pair.first.tap(&:close_write)].each do |io|
+        ended = Thread::Queue.new
+        in_fiber do |scheduler|
+          scheduler.spawn { io.wait_readable.then { io.read(1) } rescue ended << $! }
+          io.close_read
+        end
+        assert_kind_of_closed ended.pop
+      end
+    end
+
     def test_a_close_by_another_thread_ends_the_waits_of_several
       since_ruby "4.0"
       errors = []

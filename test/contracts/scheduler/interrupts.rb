@@ -27,6 +27,76 @@ module SchedulerContract
       end
     end
 
+    # A block under this timing: what the fiber did, of [at the wait, after it, after the block].
+    def masked(timing, of: Cancelled, inner: nil)
+      steps = []
+      in_fiber do |scheduler|
+        fiber = scheduler.spawn do
+          Thread.handle_interrupt(of => timing) do
+            scheduler.block(:test)
+            steps << :waited
+            Thread.handle_interrupt(of => inner) { steps << :inside } if inner
+            steps << :inner
+          end
+          steps << :ended
+        rescue Cancelled
+          steps << :cancelled
+        end
+        scheduler.fiber_interrupt(fiber, Cancelled.new)
+        scheduler.yield
+        scheduler.unblock(:test, fiber)
+      end
+      steps
+    end
+
+    def test_an_interrupt_heeds_its_mask
+      assert_equal %i[cancelled], masked(:immediate)
+      assert_equal %i[cancelled], masked(:on_blocking)
+      assert_equal %i[cancelled], masked(:never, of: ArgumentError)
+      assert_equal %i[waited inner cancelled], masked(:never)
+      assert_equal %i[waited inner cancelled], masked(:never, of: Object)
+      assert_equal %i[waited cancelled], masked(:never, inner: :immediate)
+    end
+
+    def test_a_mask_is_its_fibers_alone
+      in_fiber do |scheduler|
+        Thread.handle_interrupt(Cancelled => :never) do
+          other = scheduler.spawn { assert_raises(Cancelled) { scheduler.block(:test) } }
+          scheduler.fiber_interrupt(other, Cancelled.new)
+          scheduler.yield
+          refute_predicate other, :alive?
+        end
+      end
+    end
+
+    def test_a_mask_around_a_resumed_fiber_holds_in_it
+      since_ruby "3.2"
+      steps = []
+      in_fiber do |scheduler|
+        fiber = scheduler.spawn do
+          inner = Fiber.new { scheduler.block(:test).then { steps << :waited } }
+          Thread.handle_interrupt(Cancelled => :never) { inner.resume }
+        rescue Cancelled
+          steps << :cancelled
+        end
+        scheduler.fiber_interrupt(fiber, Cancelled.new)
+        scheduler.yield
+        scheduler.unblock(:test, scheduler.waiting_in(fiber))
+      end
+      assert_equal %i[waited cancelled], steps
+    end
+
+    def test_a_close_is_not_masked
+      with_pipe do |reader, _|
+        in_fiber do |scheduler|
+          error = nil
+          scheduler.spawn { Thread.handle_interrupt(Exception => :never) { reader.read(1) rescue error = $! } }
+          reader.close
+          assert_kind_of IOError, error
+        end
+      end
+    end
+
     def test_an_exception_of_fiber_raise_that_is_frozen_or_the_cause_of_the_present_one_is_raised_as_it_is
       in_fiber do |scheduler|
         errors = []

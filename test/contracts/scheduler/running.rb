@@ -15,6 +15,32 @@ module SchedulerContract
       end
     end
 
+    def test_run_in_a_task_or_below_a_fiber_says_that_it_cannot_wait_for_itself
+      in_fiber do |scheduler|
+        Fiber.new { assert_raises(Gyre::Error) { scheduler.run } }.resume
+        Gyre.run do
+          error = assert_raises(Gyre::Error) { scheduler.run }
+          assert_match(/waits for the end of all fibers.*Task#wait/, error.message)
+        end
+      end
+    end
+
+    def test_an_exception_that_ends_its_thread_does_not_wait_for_fibers
+      cleaned = false
+      thread = Thread.new do
+        Thread.current.report_on_exception = false
+        Fiber.set_scheduler(scheduler = collecting_scheduler([]))
+        scheduler.spawn do
+          scheduler.block(:test)
+        ensure
+          cleaned = true
+        end
+        raise "the thread's own"
+      end
+      assert_equal "the thread's own", assert_raises(RuntimeError) { thread.join(HANG_S) }.message
+      assert cleaned
+    end
+
     def test_run_until_ends_when_its_block_is_true_and_leaves_the_rest_for_later
       with_scheduler do |scheduler|
         steps = []

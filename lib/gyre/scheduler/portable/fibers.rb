@@ -256,6 +256,9 @@ module Gyre
 
         def working?(fiber) = @jobs.key?(fiber)
 
+        # True in a fiber that a job's fiber has resumed.
+        def inner? = !@base.nil? && working?(@base.fiber) && !@base.fiber.equal?(Fiber.current)
+
         # Returns the fiber of the running job, or nil.
         def job = (@base.fiber if @base && @jobs.key?(@base.fiber))
 
