@@ -121,8 +121,8 @@ module Gyre
     CLOSING = %w[leaving? scheduler_close close bind_call].freeze
     private_constant :CLOSING
 
-    # True if the thread is killed, or if an exception ends the program, the thread, the forked block
-    # or Gyre.run. The scheduler then stops the fibers instead of waiting for their ends.
+    # True if the thread is killed, or if an exception ends the program, the thread, the forked
+    # block or Gyre.run. The scheduler then stops the fibers instead of waiting for their ends.
     # @return [Boolean]
     def leaving?
       return true if @leaving || Thread.current.status == "aborting" || $!.is_a?(SignalException)

@@ -274,9 +274,9 @@ static void collect_stacks(const struct gyre_scheduler *scheduler) {
 
 static VALUE enter_fiber(VALUE fiber) { return gyre_transfer(fiber); }
 
-/* Ends the worker's fiber. Ruby continues in the thread's root fiber and raises the exception there.
- * A forked child ends with its root fiber, and no other fiber can be entered then; so the root lets
- * the driver run, and raise the exception, for as long as there is one. */
+/* Ends the worker's fiber. Ruby continues in the thread's root fiber and raises the exception
+ * there. A forked child ends with its root fiber, and no other fiber can be entered then; so the
+ * root lets the driver run, and raise the exception, for as long as there is one. */
 static VALUE end_fiber(struct gyre_scheduler *scheduler, int state) {
   VALUE next = Qnil;
   while (rb_fiber_current() == scheduler->pool.root && !scheduler->closed) {

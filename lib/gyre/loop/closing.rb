@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # Wraps IO#close, its halves and IO#reopen for the portable engine: wakes the loops that watch the
-# descriptor, as IO.select does not notice a close by another thread. From Ruby 4.0 on the caller sleeps until
-# other fibers and threads have left the IO. The wrapper tells the caller's scheduler that an
-# unblock for the IO ends this sleep. CRuby only; twin of ext/gyre/loop/loop_close.c.
+# descriptor, as IO.select does not notice a close by another thread. From Ruby 4.0 on the caller
+# sleeps until other fibers and threads have left the IO. The wrapper tells the caller's scheduler
+# that an unblock for the IO ends this sleep. CRuby only; twin of ext/gyre/loop/loop_close.c.
 
 module Gyre
   class Loop

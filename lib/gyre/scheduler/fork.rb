@@ -7,8 +7,8 @@
 module Gyre
   class Scheduler
     module Fork
-      # Ruby makes the child's forking fiber blocking. A fiber that was so by Fiber.blocking alone is
-      # non-blocking again at that block's end.
+      # Ruby makes the child's forking fiber blocking. A fiber that was so by Fiber.blocking alone
+      # is non-blocking again at that block's end.
       RESETS = RUBY_VERSION >= "4.0"
 
       def self.inside_run?(scheduler) = scheduler.is_a?(Scheduler) && scheduler.runs.any?
