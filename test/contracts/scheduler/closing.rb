@@ -21,13 +21,16 @@ module SchedulerContract
     end
 
     def test_closing_the_last_half_ends_a_wait
-      [IO.pipe.first, UNIXSocket.pair.first.tap(&:close_write)].each do |io|
-        ended = Thread::Queue.new
-        in_fiber do |scheduler|
-          scheduler.spawn { io.wait_readable.then { io.read(1) } rescue ended << $! }
-          io.close_read
+      with_open(*IO.pipe, *UNIXSocket.pair) do |reader, _, near, _|
+        near.close_write
+        [reader, near].each do |io|
+          error = nil
+          in_fiber do |scheduler|
+            scheduler.spawn { io.read(1) rescue error = $! }
+            io.close_read
+          end
+          assert_kind_of_closed error
         end
-        assert_kind_of_closed ended.pop
       end
     end
 
