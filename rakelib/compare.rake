@@ -1,12 +1,65 @@
 # frozen_string_literal: true
 
 # Comparisons with other programs that do the same work; what differs on purpose is in a table with
-# its reason.
+# its reason. Those by seed are bounded by SECONDS.
+require "fileutils"
 require "rbconfig"
+require "tmpdir"
+
+# How comparisons of DNS are started.
+module GyreCompare
+  # Binds files of a folder over the system's, in a mount namespace of its own.
+  ENTER = <<~'SH'
+    set -e
+    ip link set lo up
+    for file in resolv.conf hosts nsswitch.conf; do mount --bind "$1/$file" "/etc/$file"; done
+    shift
+    exec "$@"
+  SH
+
+  module_function
+
+  # False with a reason where namespaces are not allowed: the part counts as skipped.
+  def namespaces?
+    return true if system("unshare", "--net", "--mount", "true", out: File::NULL, err: File::NULL)
+
+    skip("network namespaces take root and the programs unshare and ip")
+  end
+
+  def programs?(*names)
+    missing = names.reject { |name| ENV["PATH"].split(":").push("/usr/sbin").any? { |folder| File.executable?(File.join(folder, name)) } }
+    missing.empty? || skip("#{missing.join(", ")} missing: apt-get install nsd knot bind9-utils bind9-dnsutils ldnsutils")
+  end
+
+  def skip(reason)
+    puts "SKIPPED: #{reason}"
+    File.write(ENV["GYRE_TEST_COUNTS"], "0 0 1") if ENV["GYRE_TEST_COUNTS"]
+    false
+  end
+
+  def resolver
+    Dir.mktmpdir do |folder|
+      { "resolv.conf" => "", "hosts" => "", "nsswitch.conf" => "hosts: files dns\n" }.each { |name, text| File.write(File.join(folder, name), text) }
+      run("unshare", "--net", "--mount", "sh", "-c", ENTER, "enter", folder, *ruby("resolver"))
+    end
+  end
+
+  def zones = run(*ruby("zones"))
+
+  def ruby(name) = [RbConfig.ruby, "-Ilib", "test/compare/#{name}.rb"]
+
+  def run(*command) = system(*command) || abort("compare: #{command.last} found differences")
+end
 
 namespace :compare do
   desc "Compare how rsyslogd (Debian: rsyslog; RSYSLOGD names it) and gyre log read 200 lines; SAMPLE=10 takes each tenth"
   task syslog: :compile do
     sh({ "TZ" => "UTC" }, RbConfig.ruby, "-Ilib", "test/compare/syslog.rb", chdir: GyreBuild.root)
   end
+
+  desc "Compare the resolver with glibc's getaddrinfo at misbehaving name servers (SEED, SECONDS)"
+  task(resolver: :compile) { GyreCompare.resolver if GyreCompare.namespaces? }
+
+  desc "Compare answers and checks of random zones with nsd, knot, named-checkzone and delv (SEED, SECONDS)"
+  task(zones: :compile) { GyreCompare.zones if GyreCompare.programs?("nsd", "knotd", "named-checkzone", "delv", "ldns-keygen", "ldns-signzone") }
 end

@@ -62,6 +62,7 @@ class DNSHostNamesTest < Minitest::Test
       assert_equal ["192.0.2.1"], names(nsswitch, gai, mode: :always).call("one.test")
     end
     assert_nil names("hosts: files dns\n", "", options: "options no-aaaa").call("one.test")
+    assert_nil names("hosts: files dns\n", "", options: "search #{"x" * 70}.test").call("one.test"), "glibc may end its search there"
   end
 
   def test_names_in_old_forms_of_addresses_and_strange_ones_are_left_to_the_system

@@ -61,9 +61,12 @@ module Gyre
       private
 
       # True if getaddrinfo would give the same addresses. Leaves "localhost" to the system, because
-      # systems resolve it differently if the hosts file does not have it.
+      # systems resolve it differently if the hosts file does not have it, and names that a search
+      # domain makes invalid, as glibc may end its search there.
       def exact?(name)
-        @plain.value && @default_order.value && @resolver.configuration.exact? && !name.match?(/(?:\A|\.)localhost\.?\z/i)
+        configuration = @resolver.configuration
+        @plain.value && @default_order.value && configuration.exact? && configuration.candidates(name).all? { |each| DNS.name?(each) } &&
+          !name.match?(/(?:\A|\.)localhost\.?\z/i)
       end
     end
   end

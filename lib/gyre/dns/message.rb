@@ -22,6 +22,13 @@ module Gyre
     # @api private
     def self.canonical(name) = Wire.text(Wire.name(name)).downcase
 
+    # @api private
+    def self.name?(text)
+      Wire.name(text) && true
+    rescue ArgumentError
+      false
+    end
+
     # A DNS message is malformed. The error's status is the rcode FORMERR.
     class FormatError < ProtocolError
       def initialize(message = "malformed message") = super(message, 1)

@@ -160,8 +160,8 @@ module Gyre
       def search(name, *types)
         failure = nil
         DNS.canonical(name) # raises if no candidate can be valid
-        configuration.candidates(name).each do |candidate|
-          candidate = (DNS.canonical(candidate) rescue next)
+        configuration.candidates(name).select { |candidate| DNS.name?(candidate) }.each do |candidate|
+          candidate = DNS.canonical(candidate)
           messages = ask(types.map { |type| [candidate, type] })
           found = messages.zip(types).flat_map { |message, type| select(message, candidate, type) }
           return found if found.any?

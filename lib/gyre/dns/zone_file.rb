@@ -102,8 +102,8 @@ module Gyre
 
         ttl, type = ttl_class_type(words)
         data = ZoneData.parse(type, words, @origin)
-        @last_ttl = ttl || @ttl || @last_ttl || (data.unpack1("@#{data.bytesize - 4}N") if type == TYPES["SOA"]) ||
-                    raise(ArgumentError, "the record has no TTL, and there is no $TTL or SOA before")
+        @ttl = data.unpack1("@#{data.bytesize - 4}N") if type == TYPES["SOA"] && [ttl, @ttl, @last_ttl].none? # its minimum, as in BIND
+        @last_ttl = ttl || @ttl || @last_ttl || raise(ArgumentError, "the record has no TTL, and there is no $TTL or SOA before")
         @zone.add(@owner, type, @last_ttl, data)
       end
 
