@@ -108,7 +108,7 @@ module HTTPMessagesContract
       assert_equal [], seen["rack.response_finished"]
       assert_empty expected.keys.grep_v(/rack/).reject { |key| seen[key].encoding == Encoding::BINARY }, "not BINARY"
       refute seen["PATH_INFO"].frozen?
-      others = %w[rack.input rack.errors rack.hijack rack.early_hints rack.response_finished gyre.client_gone gyre.response_trailers]
+      others = %w[rack.input rack.errors rack.hijack rack.early_hints rack.response_finished rack.after_reply gyre.client_gone gyre.response_trailers]
       others << "gyre.trailers" if http2? # any of its bodies may have some
       assert_empty seen.keys - expected.keys - others
     end

@@ -27,6 +27,7 @@ module HTTPOracle
         env["rack.early_hints"] = connection if template.key?("rack.early_hints")
         env["gyre.response_trailers"] = connection
         env["rack.response_finished"] = []
+        env["rack.after_reply"] = []
         body(env, head, connection)
         env["rack.protocol"] = env["HTTP_UPGRADE"].split(",").map(&:strip).reject(&:empty?) if head.upgrade?
         env
