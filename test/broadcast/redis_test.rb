@@ -65,6 +65,16 @@ class BroadcastRedisTest < Minitest::Test
     end
   end
 
+  def test_a_process_says_at_its_end_which_messages_were_lost
+    program = <<~RUBY
+      require "gyre/broadcast"
+      Gyre::Broadcast.connect("redis+unix:///nowhere/redis.sock")
+      3.times { |number| Gyre::Broadcast.publish("news", number.to_s) }
+    RUBY
+    said = IO.popen([RbConfig.ruby, "-I#{File.join(GyreTest::Helpers::ROOT, "lib")}", "-e", program, { err: %i[child out] }], &:read)
+    assert_includes said, "3 messages were lost at the process's end"
+  end
+
   def test_redis_is_killed_and_comes_back
     one, other = programs(2)
     @server.kill

@@ -41,6 +41,9 @@ module Gyre
         end
       end
 
+      # Returns the number of waiting messages.
+      def size = @lock.synchronize { @texts.count { |text| !text.empty? } }
+
       # Returns waiting messages.
       def to_s = @lock.synchronize { @texts.join }
 

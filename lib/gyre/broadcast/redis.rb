@@ -41,6 +41,7 @@ module Gyre
         @lock.synchronize do
           next if @pid == Process.pid
 
+          @sending = []
           @outbox = Outbox.new { |text| @report.call("#{@name}: Redis #{text}") }
           @thread = Thread.new { Gyre.run(@name) { |task| run(task) } }
           @pid = Process.pid
@@ -64,9 +65,10 @@ module Gyre
         outgoing = connection("up to #{Outbox::BYTES_LIMIT >> 20} MB wait")
         finished = false
         until finished
-          texts = @outbox.take
-          finished = texts.delete("")
-          outgoing.ask("publish", *texts.map { |text| ["PUBLISH", @channel, text] })
+          @sending = @outbox.take
+          finished = @sending.delete("")
+          outgoing.ask("publish", *@sending.map { |text| ["PUBLISH", @channel, text] })
+          @sending = []
         end
       end
 
@@ -96,10 +98,13 @@ module Gyre
         nil # the receiving task gets an error, too
       end
 
-      # Sends the waiting messages at the end of the process.
+      # Sends the waiting messages at the end of the process, and reports those that are lost.
       def finish
         @outbox.push("")
-        @thread.join(EXIT_S)
+        return if @thread.join(EXIT_S)
+
+        lost = @sending.size + @outbox.size
+        @report.call("#{@name}: #{lost} messages were lost at the process's end") if lost.positive?
       end
     end
   end
