@@ -22,7 +22,7 @@ module Gyre
           @pools = {}
           @lock = Thread::Mutex.new
           @uses = @next_s = 0
-          @armed = nil # the process whose loop has the timer
+          @armed = false # whether the loop has the timer
           Home.of_threads[self] = true unless scheduler
         end
 
@@ -43,7 +43,7 @@ module Gyre
         # Called when a connection is given back. Returns the number of this use.
         def used
           if @scheduler
-            arm unless @armed == Process.pid
+            arm unless @armed
           else
             now_s = Clock.now
             (Home.of_threads.keys | [self]).each { |home| home.sweep(now_s) } if now_s >= @next_s
@@ -59,16 +59,19 @@ module Gyre
           @lock.synchronize { @pools.delete_if { |key, pool| key != :base && pool.retire } }
         end
 
+        # Called by a pool in a forked child, whose loop has no timers.
+        def forked = @armed = false
+
         # Called by the timer.
         def call
-          @armed = nil
+          @armed = false
           sweep(Clock.now)
           arm if pools.any? { |pool| pool.idle.positive? }
         end
 
         private
 
-        def arm = @scheduler.closed? || (@armed = Process.pid if @scheduler.call_later(@interval_s, self))
+        def arm = @armed = !@scheduler.closed? && @scheduler.call_later(@interval_s, self)
       end
     end
   end

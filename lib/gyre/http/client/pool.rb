@@ -201,6 +201,7 @@ module Gyre
         # Empties the pool. In a forked child this closes the copies of the parent's connections.
         def renew
           [*@idle, *@shared].each(&:close)
+          @home.forked if @pid
           @pid = Process.pid
           @lock = Thread::Mutex.new
           @changed = Thread::ConditionVariable.new

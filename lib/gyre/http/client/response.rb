@@ -133,8 +133,10 @@ module Gyre
         # Ends the response without reading the rest of the body. Does nothing after the body's end.
         # @return [nil]
         def close
-          spend if @exchange
-          @exchange&.cancel
+          return unless (exchange = @exchange)
+
+          spend
+          exchange.cancel
           leave
         end
 
@@ -211,7 +213,7 @@ module Gyre
         end
 
         # Lets later reads of the body fail.
-        def spend = @failure ||= Error.new("the body was read in pieces or dropped before", request_method, url, :body)
+        def spend = @failure ||= Error.new("the body was read in pieces or dropped before", *@request.name, :body)
 
         # Counts only the time spent waiting for the server.
         def read_at_rate(rate)
