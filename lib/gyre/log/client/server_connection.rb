@@ -58,7 +58,8 @@ module Gyre
 
       def unsent_bytes = @transport.unsent_bytes
 
-      # Returns the last acknowledged number; nil if nothing arrived.
+      # Yields the last acknowledged number, if any arrived, also before it raises for the connection's
+      # end behind it.
       def acknowledged
         number = nil
         while (bytes = @transport.read_available).is_a?(String)
@@ -68,9 +69,11 @@ module Gyre
           end
           raise ProtocolError, "#{@address} sent an invalid reply" if @lines.bytesize > LINE_BYTES_LIMIT
         end
-        bytes ? number : raise(EOFError, "#{@address} closed the connection")
+        raise EOFError, "#{@address} closed the connection" unless bytes
       rescue TLS::Truncated
         raise EOFError, "#{@address} closed the connection"
+      ensure
+        yield number if number
       end
 
       def close

@@ -39,8 +39,7 @@ module Gyre
       # is not progress.
       def receive
         before = @backlog.acknowledged
-        number = @connection.acknowledged
-        @backlog.acknowledge(number) if number
+        @connection.acknowledged { |number| @backlog.acknowledge(number) }
         note_progress if @backlog.acknowledged > before
       end
 
