@@ -58,8 +58,8 @@ module Gyre
 
       def unsent_bytes = @transport.unsent_bytes
 
-      # Yields the last acknowledged number, if any arrived, also before it raises for the connection's
-      # end behind it.
+      # Yields the last acknowledged number, if any arrived, even before it raises for an end of the
+      # connection behind that.
       def acknowledged
         number = nil
         while (bytes = @transport.read_available).is_a?(String)
