@@ -62,4 +62,13 @@ namespace :compare do
 
   desc "Compare answers and checks of random zones with nsd, knot, named-checkzone and delv (SEED, SECONDS)"
   task(zones: :compile) { GyreCompare.zones if GyreCompare.programs?("nsd", "knotd", "named-checkzone", "delv", "ldns-keygen", "ldns-signzone") }
+
+  desc "Compare the HTTP client with curl and Net::HTTP at node, nginx and Apache by random requests (REQUESTS, SEED)"
+  task client: :compile do
+    missing = %w[node curl].reject { |name| system("which", name, out: File::NULL) }
+    next puts("compare:client needs #{missing.join(" and ")}: SKIPPED") unless missing.empty?
+
+    seed = ENV.fetch("SEED") { rand(1_000_000).to_s }
+    sh(RbConfig.ruby, "-Ilib", "test/compare/client.rb", ENV.fetch("REQUESTS", "3000"), seed, chdir: GyreBuild.root)
+  end
 end
