@@ -51,7 +51,7 @@ module ClientDifferential
         const key = [request.method, want.id, want.hop || 0, agent].join(" ");
         counts[key] = (counts[key] || 0) + 1;
         const digest = crypto.createHash("sha1").update(Buffer.concat(pieces)).digest("hex");
-        const head = { "x-method": request.method, "x-body": digest, "x-cookie": request.headers.cookie || "", "x-type": request.headers["content-type"] || "",
+        const head = { "x-method": request.method, "x-body": digest, "x-cookie": request.headers.cookie || "",
                        "x-target": request.url.split("?")[0] };
         if (want.codes && (want.hop || 0) < want.codes.length) {
           const hop = want.hop || 0, next = { ...want, hop: hop + 1 }, target = "?want=" + encodeURIComponent(JSON.stringify(next));
@@ -72,7 +72,8 @@ module ClientDifferential
       });
     }
     const plain = http.createServer(app).listen(0, "127.0.0.1", () => {
-      const secure = http2.createSecureServer({ key: fs.readFileSync(process.argv[1]), cert: fs.readFileSync(process.argv[1]), allowHTTP1: true }, app);
+      const pem = fs.readFileSync(process.argv[1]);
+      const secure = http2.createSecureServer({ key: pem, cert: pem, allowHTTP1: true }, app);
       secure.listen(0, "127.0.0.1", () => console.log(plain.address().port + " " + secure.address().port));
     });
   JAVASCRIPT
@@ -93,7 +94,8 @@ module ClientDifferential
     def request
       method = pick(%w[GET GET GET POST POST PUT HEAD DELETE PATCH OPTIONS])
       body = Random.new(@random.rand(1 << 30)).bytes(pick(SIZES)) if %w[POST PUT PATCH].include?(method)
-      want = { id: "r#{@count += 1}", status: pick(STATUSES), size: pick(SIZES), pieces: chance(0.4), coding: pick(["none", "none", "gzip", "deflate"]) }
+      want = { id: "r#{@count += 1}", status: pick(STATUSES), size: pick(SIZES), pieces: chance(0.4),
+               coding: pick(%w[none none gzip deflate]) }
       want.update(codes: Array.new(1 + @random.rand(3)) { pick(REDIRECTS) }, relative: chance(0.5)) if chance(0.3)
       Request.new(method, pick(PATHS), want, pick(%i[string file io pieces]), body, (@random.rand(3) if chance(0.1)))
     end
@@ -133,7 +135,8 @@ module ClientDifferential
     end
 
     def curl(request)
-      command = ["curl", "-s", "-k", "-L", "--compressed", "--path-as-is", "-g", "-D", "#{@folder}/head", "-b", "", "-H", "content-type: application/x-random",
+      command = ["curl", "-s", "-k", "-L", "--compressed", "--path-as-is", "-g", "-D", "#{@folder}/head", "-b", "",
+                 "-H", "content-type: application/x-random",
                  @http2 ? "--http2" : "--http1.1", *method_flags(request), "#{@url}#{request.target}"]
       File.binwrite("#{@folder}/sent", request.body.to_s)
       bytes, status = Open3.capture2(*command, binmode: true)
@@ -153,7 +156,8 @@ module ClientDifferential
         http.verify_mode = OpenSSL::SSL::VERIFY_NONE
         http.start
       end
-      sent = Net::HTTPGenericRequest.new(request.method, !request.body.nil?, request.method != "HEAD", uri.request_uri, "content-type" => "application/x-random")
+      kind = [request.method, !request.body.nil?, request.method != "HEAD"]
+      sent = Net::HTTPGenericRequest.new(*kind, uri.request_uri, "content-type" => "application/x-random")
       sent.body = request.body
       response = @net_http.request(sent)
       outcome(response.code.to_i, response.body.to_s, response.to_hash.transform_values { |values| values.join(", ") })
@@ -343,7 +347,8 @@ module ClientDifferential
         theirs = clients.public_send(other, request)
         next if ours == theirs
 
-        abort "#{label}: #{request.method} #{request.target} with #{request.body&.bytesize.inspect} bytes (#{request.kind}):\n  gyre #{ours}\n  #{other} #{theirs}"
+        sent = "#{request.method} #{request.target} with #{request.body&.bytesize.inspect} bytes (#{request.kind})"
+        abort "#{label}: #{sent}:\n  gyre #{ours}\n  #{other} #{theirs}"
       end
     end
     puts "#{label}: #{count} requests, the same by Gyre, curl and Net::HTTP"

@@ -132,8 +132,8 @@ module Gyre
       end
 
       # Yields events until the block leaves or the server ends the stream (204). Reconnects after a
-      # connection's end, after errors of the network or the stream, and after 429, 500, 502, 503 and
-      # 504. Errors of the block reach the caller; {#last_event_id} is then the event before.
+      # connection's end, after errors of the network or the stream, and after 429, 500, 502, 503
+      # and 504. Errors of the block reach the caller; {#last_event_id} is then the event before.
       # @yieldparam event [Event]
       # @return [self, Enumerator]
       # @raise [HTTP::Client::Error] the first connection fails, or the server refuses

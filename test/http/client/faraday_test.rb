@@ -29,7 +29,8 @@ module FaradayCases
   def test_requests_bodies_and_streams
     over do |connection|
       response = connection.get("/path", { a: 1 }, { "X-Own" => "b" })
-      assert_equal [200, "GET a=1 b #{Gyre::HTTP::Client::Decoders.accepted}", "text/plain"], [response.status, response.body, response.headers["Content-Type"]]
+      assert_equal [200, "GET a=1 b #{Gyre::HTTP::Client::Decoders.accepted}", "text/plain"],
+                   [response.status, response.body, response.headers["Content-Type"]]
       response = connection.post("/echo", "body", "Content-Type" => "text/x")
       assert_equal ["body", "text/x", "a=1, b=2"], [response.body, response.headers["x-type"], response.headers["set-cookie"]]
       assert_equal "from an IO", connection.put("/echo", StringIO.new("from an IO")).body

@@ -27,7 +27,8 @@ module Gyre
         # @api private
         def call(env)
           super
-          client_for(env).request(env.method, env.url.to_s, body: env.body, headers: env.request_headers, timeout_s: env.request.timeout) do |response|
+          options = { body: env.body, headers: env.request_headers, timeout_s: env.request.timeout }
+          client_for(env).request(env.method, env.url.to_s, **options) do |response|
             fields = response.headers.transform_values { |value| Array(value).join(", ") }
             fields = fields.except("content-encoding", "content-length") if response.decoded?
             save_response(env, response.status, nil, fields, finished: false)

@@ -46,8 +46,8 @@ module Gyre
             [scheme, ascii(match[3].downcase), port, match[2], "#{match[5] || "/"}#{match[6]}"]
           end
 
-          # Returns the address of a redirect (RFC 3986, section 5.2); nil if it has no host. Escapes
-          # only what no target may have, as browsers do.
+          # Returns the address of a redirect (RFC 3986, section 5.2); nil if it has no host.
+          # Escapes only what no target may have, as browsers do.
           def resolve(url, target, location)
             location = location.b.gsub(/[^\x21-\x7e]|["<>\\^`{|}]/n) { |byte| format("%%%02X", byte.ord) }
             scheme, authority, path, query = location.match(REFERENCE).captures

@@ -93,7 +93,7 @@ module Gyre
           @fields = { **fields, "content-length" => size.to_s } if size && !fields.key?("content-length")
         end
 
-        # Returns the body as a String. Reads a body that comes in pieces, and sends the String then.
+        # Returns the body as a String, which replaces a body that comes in pieces.
         def gather
           @body = "".b.tap { |bytes| body.each { |piece| bytes << piece } } unless body.nil? || body.is_a?(String)
           body
