@@ -49,7 +49,7 @@ module Gyre
           # Returns the address of a redirect (RFC 3986, section 5.2); nil if it has no host.
           # Escapes only what no target may have, as browsers do.
           def resolve(url, target, location)
-            location = location.b.gsub(/[^\x21-\x7e]|["<>\\^`{|}]/n) { |byte| format("%%%02X", byte.ord) }
+            location = location.b.gsub(/[^\x21-\x7e]|["<>\\^`{}]/n) { |byte| format("%%%02X", byte.ord) }
             scheme, authority, path, query = location.match(REFERENCE).captures
             return ("#{scheme || url[/\A\w+/]}://#{authority}#{dotless(path)}#{query}" if authority) if scheme || authority
 
