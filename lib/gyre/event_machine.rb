@@ -6,6 +6,8 @@
 require "gyre/core"
 require "gyre/net"
 
+Gyre::Loop.require_native("Gyre::EventMachine")
+
 module Gyre
   # See docs/event_machine.md.
   module EventMachine

@@ -34,6 +34,7 @@ module Gyre
           replace_eventmachine
           ARGV.replace(rest)
           $PROGRAM_NAME = path
+          define_data(path)
           load path
           DONE
         end
@@ -45,6 +46,14 @@ module Gyre
           return if program.include?("/")
 
           ENV.fetch("PATH", "").split(File::PATH_SEPARATOR).map { |folder| File.join(folder, program) }.find { |path| File.file?(path) }
+        end
+
+        # DATA is the program's text after __END__, as for the program that Ruby is started with.
+        def define_data(path)
+          file = File.open(path, "rb")
+          return file.close unless file.each_line.any? { |line| line.chomp == "__END__" }
+
+          Object.const_set(:DATA, file.set_encoding(Encoding.default_external))
         end
 
         def replace_eventmachine

@@ -142,12 +142,8 @@ module Gyre
       def change_state(state, *args)
         @deferred_status = state
         @deferred_args = args
-        return call_deferred(@callbacks[state]) unless completed?
-
-        cancel_timeout
-        call_deferred(@callbacks[state])
-        call_deferred(@callbacks[:completed])
-        [:completed, *completion_states].each { |name| @callbacks.delete(name) }
+        cancel_timeout if completed?
+        EventMachine.schedule { call_back(state) } # the caller may be another thread
       end
       alias set_deferred_status change_state
 
@@ -162,6 +158,16 @@ module Gyre
 
       # Removes a callback.
       def cancel_callback(*callable, &block) = @callbacks[:succeeded].delete(EventMachine.Callback(*callable, &block))
+
+      private
+
+      def call_back(state)
+        call_deferred(@callbacks[state])
+        return unless completed?
+
+        call_deferred(@callbacks[:completed])
+        [:completed, *completion_states].each { |name| @callbacks.delete(name) }
+      end
     end
   end
 end

@@ -85,6 +85,8 @@ module Gyre
 
       def idle_s = Clock.now - @active_at
 
+      def active = @active_at = Clock.now
+
       def limits = @limits ||= Limits.new(self)
 
       def connecting? = false
@@ -187,7 +189,10 @@ module Gyre
     end
 
     # Limits of a descriptor's inactivity and connect time in seconds. 0.0: no limit.
-    Limits = Struct.new(:descriptor, :silence_s, :connect_s, :timer) do
+    # Bytes that the kernel takes are activity; they are looked at LOOKS times in silence_s.
+    Limits = Struct.new(:descriptor, :silence_s, :connect_s, :timer, :unsent) do
+      const_set(:LOOKS, 4)
+
       def initialize(descriptor) = super(descriptor, 0.0, 20.0)
 
       def change(limit, seconds)
@@ -198,7 +203,7 @@ module Gyre
       # Starts the timer that applies now; called again when the connection is established.
       def start
         cancel
-        wait(descriptor.connecting? ? connect_s : silence_s)
+        descriptor.connecting? ? wait(connect_s) : look(silence_s)
       end
 
       def cancel
@@ -212,10 +217,16 @@ module Gyre
         self.timer = descriptor.reactor.add_timer(seconds, method(:check)) if seconds.positive?
       end
 
+      def look(left_s)
+        self.unsent = descriptor.unsent_bytes
+        wait([left_s, silence_s / self.class::LOOKS].min)
+      end
+
       def check
         self.timer = nil
+        descriptor.active if !descriptor.connecting? && unsent && descriptor.unsent_bytes < unsent
         left_s = descriptor.connecting? ? 0 : silence_s - descriptor.idle_s
-        left_s.positive? ? wait(left_s) : descriptor.fail_with(Errno::ETIMEDOUT)
+        left_s.positive? ? look(left_s) : descriptor.fail_with(Errno::ETIMEDOUT)
       end
     end
   end

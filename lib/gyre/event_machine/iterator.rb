@@ -10,23 +10,11 @@ module Gyre
       # Returned by a callable list after its last item.
       Stop = "EM::Stop"
 
-      # Passed to the work, which calls it to end the item.
-      class Step
-        def initialize(&over)
-          @over = over
-        end
-
-        # Ends the item.
-        # @param result [Object] the item's result, for {Iterator#map} and {Iterator#inject}
-        def next(*result)
-          raise "already completed this iteration" unless @over
-
-          over = @over
-          @over = nil
-          over.call(*result)
-        end
-        alias return next
-        alias call next
+      # Passed to the work, which calls it once to end the item, with the item's result for
+      # {Iterator#map} and {Iterator#inject}.
+      class Step < Proc
+        alias next call
+        alias return call
       end
 
       # @return [Integer]
@@ -98,7 +86,13 @@ module Gyre
         index = @begun
         @begun += 1
         @pending += 1
-        @work.call(item, Step.new { |*values| finish(index, *values) })
+        over = false
+        @work.call(item, Step.new do |*values|
+          raise "already completed this iteration" if over
+
+          over = true
+          finish(index, *values)
+        end)
       end
 
       def finish(index, *values)

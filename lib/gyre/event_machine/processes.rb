@@ -10,7 +10,8 @@ module Gyre
       # A child process that is connected by a socket pair. Its output is the connection's input,
       # and sent bytes are its input. Calls `unbind` after the process's status is known.
       class Child < Stream
-        GRACE_S = 0.5
+        # Seconds until the next signal.
+        GRACE_S = { "TERM" => 0.5, "KILL" => 1 }.freeze
         attr_reader :pid, :status
 
         # If the program cannot be started, the child exits with status 255, as in EventMachine.
@@ -41,8 +42,8 @@ module Gyre
 
         # Waits for the process, and kills it if it does not exit.
         def reap
-          %w[TERM KILL].each do |signal|
-            return @status = Timeout.timeout(GRACE_S) { Process::Status.wait(@pid) }
+          GRACE_S.each do |signal, seconds|
+            return @status = Timeout.timeout(seconds) { Process::Status.wait(@pid) }
           rescue Timeout::Error
             Process.kill(signal, @pid)
           end

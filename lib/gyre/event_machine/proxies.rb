@@ -24,7 +24,8 @@ module Gyre
         # numbers, 0 means no limit.
         def pass_to(target, buffer_bytes = 0, length = 0)
           @target&.links&.sources&.delete(@stream)
-          @target, @buffer_bytes, @bytes = target, buffer_bytes, 0
+          @target, @buffer_bytes = target, buffer_bytes
+          @bytes = 0 if target # afterwards programs still ask for the number
           @left = length.positive? ? length : nil
           target&.links&.sources&.push(@stream)
         end

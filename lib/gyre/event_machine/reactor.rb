@@ -20,6 +20,7 @@ module Gyre
       def initialize
         @ticks = Ticks.new(self)
         @tails = []
+        @signature = 0 # goes on in the next run, where nothing of this one may be met by its number
         reset
       end
 
@@ -101,7 +102,6 @@ module Gyre
 
       def reset
         @conns, @acceptors, @timers, @descriptors = {}, {}, {}, {}
-        @signature = 0
         @stopping = false
         @thread = nil
         @ticks.reset

@@ -25,13 +25,16 @@ module Gyre
       def run(blk = nil, tail = nil, &block)
         renew_after_fork
         reactor.tails.unshift(tail) if tail
-        return (blk || block)&.call if reactor_running?
+        return (blk || block)&.call if reactor.running?
 
         reactor.run(blk || block) do # programs look into these
           @conns, @acceptors, @timers, @next_tick_queue, @tails =
             reactor.conns, reactor.acceptors, reactor.timers, reactor.next_tick_queue, reactor.tails
+          @reactor_running = true # as long as a reactor runs; mailcatcher reads it
         end
         nil
+      ensure
+        @reactor_running = false unless reactor.running?
       end
 
       # Runs the block in the reactor, then stops the reactor.
@@ -73,7 +76,7 @@ module Gyre
       # Calls the callback: immediately if this is the reactor's thread, otherwise in the next turn.
       def schedule(*arguments, &block)
         callback = Callback(*arguments, &block)
-        reactor_running? && reactor_thread? ? callback.call : next_tick { callback.call }
+        reactor.running? && reactor.in_thread? ? callback.call : next_tick { callback.call }
       end
 
       # Calls the callable or block in the next turn. Any thread may call it.
@@ -94,7 +97,7 @@ module Gyre
       def error_handler(callback = nil, &block) = @error_handler_block = callback || block
 
       # Returns nil outside of {run}.
-      def current_time = (Time.now if reactor_running?)
+      def current_time = (Time.now if reactor.running?)
 
       private
 

@@ -98,7 +98,7 @@ module Gyre
       private
 
       def running_reactor
-        raise "eventmachine not initialized" unless reactor_running?
+        raise "eventmachine not initialized" unless reactor.running?
 
         reactor
       end
@@ -134,7 +134,11 @@ module Gyre
           io = IO.for_fd(number, autoclose: false).stat.socket? ? Socket.for_fd(number) : IO.for_fd(number)
           io.autoclose = false if kind == Descriptors::Watched
         end
-        opened(handler, arguments, block) { kind.new(reactor, io.to_io) }
+        keep = lambda do |connection|
+          connection.instance_variable_set(:@io, io) # programs read it
+          block&.call(connection)
+        end
+        opened(handler, arguments, keep) { kind.new(reactor, io.to_io) }
       end
 
       def packets_at(host, port)

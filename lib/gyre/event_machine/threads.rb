@@ -14,7 +14,7 @@ module Gyre
       # Runs an operation in a thread. Then `callback` gets the result, or `errback` the exception,
       # in the reactor's thread.
       def defer(operation = nil, callback = nil, errback = nil, &block)
-        spawn_threadpool unless @threadpool
+        spawn_threadpool unless @threadpool && @threads_pid == Process.pid # a fork has no threads
         @threadqueue << [operation || block, callback, errback, reactor]
         nil
       end
@@ -26,6 +26,7 @@ module Gyre
 
       # Starts the threads of `defer`.
       def spawn_threadpool
+        @threads_pid = Process.pid
         @threadqueue = Thread::Queue.new
         @threadpool = Array.new(@threadpool_size.to_i) { Thread.new(@threadqueue) { |queue| work(queue) } }
       end

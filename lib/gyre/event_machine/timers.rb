@@ -67,7 +67,7 @@ module Gyre
       def get_max_timers = @max_timers
 
       def set_max_timers(count)
-        raise "eventmachine already initialized: evma_set_max_timer_count" if reactor_running?
+        raise "eventmachine already initialized: evma_set_max_timer_count" if reactor.running?
 
         @max_timers = count
       end

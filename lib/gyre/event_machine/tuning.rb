@@ -46,6 +46,8 @@ module Gyre
         soft, hard = Process.getrlimit(:NOFILE)
         Process.setrlimit(:NOFILE, count, [hard, count].max) if count && count != soft
         Process.getrlimit(:NOFILE).first
+      rescue Errno::EPERM # a plain user may not raise the hard limit
+        soft
       end
 
       # Switches the process to a user.

@@ -23,17 +23,20 @@ module Gyre
   # @param address [String, Endpoint, nil] udp://host:port, unixgram:///path; nil: a free port
   # @param connect [String, Endpoint, nil] see {Datagram#connect}
   # @param bytes_limit [Integer] largest packet received whole, up to 65,536
+  # @param shared [Boolean] true: other sockets may bind the port too, as for multicast
+  #   (SO_REUSEADDR), and packets may go to broadcast addresses (SO_BROADCAST; socket(7))
   # @yieldparam socket [Datagram] closed after the block
   # @return [Datagram, Object] or the block's value
   # @raise [ArgumentError] an invalid address, or none
   # @raise [SystemCallError, SocketError] the address is unavailable
   # @raise [ExtensionRequired] without the C extension
-  def self.datagram(address = nil, connect: nil, bytes_limit: Datagram::BYTES_LIMIT)
+  def self.datagram(address = nil, connect: nil, bytes_limit: Datagram::BYTES_LIMIT, shared: false)
     Loop.require_native("Gyre.datagram")
     raise ArgumentError, "an address is missing: give one to receive at, or connect: one" unless address || connect
 
-    socket = address ? Datagram.bind(address, bytes_limit) : Datagram.unbound(connect, bytes_limit)
+    socket = address ? Datagram.bind(address, bytes_limit, shared) : Datagram.unbound(connect, bytes_limit)
     begin
+      socket.to_io.setsockopt(:SOCKET, :BROADCAST, true) if shared
       socket.connect(connect) if connect
       opened = true
       block_given? ? yield(socket) : socket
@@ -118,9 +121,9 @@ module Gyre
 
     class << self
       # @api private
-      def bind(address, bytes_limit)
+      def bind(address, bytes_limit, shared)
         endpoint = Endpoint.parse(address, port: 0, transports: TRANSPORTS)
-        listener = endpoint.path ? Listener.unix(endpoint, backlog: 0) : bind_ip(endpoint)
+        listener = endpoint.path ? Listener.unix(endpoint, backlog: 0) : bind_ip(endpoint, shared)
         new(listener.socket, listener, listener, bytes_limit)
       rescue ArgumentError
         listener&.close
@@ -163,13 +166,13 @@ module Gyre
       end
 
       # Binds "*" for IPv4 and IPv6 with one socket; on a machine that has no IPv6, for IPv4.
-      def bind_ip(endpoint)
-        return Listener.ip(endpoint.with(host: resolve(endpoint).ip_address), backlog: 0) unless endpoint.host == "*"
+      def bind_ip(endpoint, shared)
+        return Listener.ip(endpoint.with(host: resolve(endpoint).ip_address), backlog: 0, reuse: shared) unless endpoint.host == "*"
 
         begin
-          Listener.ip(endpoint.with(host: "::"), backlog: 0, only_v6: false)
+          Listener.ip(endpoint.with(host: "::"), backlog: 0, only_v6: false, reuse: shared)
         rescue Errno::EAFNOSUPPORT, Errno::EADDRNOTAVAIL
-          Listener.ip(endpoint.with(host: "0.0.0.0"), backlog: 0)
+          Listener.ip(endpoint.with(host: "0.0.0.0"), backlog: 0, reuse: shared)
         end
       end
 

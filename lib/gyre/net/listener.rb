@@ -31,11 +31,11 @@ module Gyre
       # @param only_v6 [Boolean] false: an IPv6 socket on :: also takes IPv4
       # @return [Listener]
       # @raise [SystemCallError]
-      def ip(endpoint, backlog:, only_v6: true)
+      def ip(endpoint, backlog:, only_v6: true, reuse: !endpoint.datagram?)
         address = Addrinfo.public_send(endpoint.transport, endpoint.host, endpoint.port)
         open(address.afamily, endpoint) do |socket|
           # REUSEADDR would let two UDP servers share the port (socket(7)).
-          socket.setsockopt(:SOCKET, :REUSEADDR, true) unless endpoint.datagram?
+          socket.setsockopt(:SOCKET, :REUSEADDR, true) if reuse
           socket.setsockopt(:IPV6, :V6ONLY, only_v6) if address.ipv6?
           socket.bind(address)
           socket.listen(backlog) unless endpoint.datagram?

@@ -8,12 +8,20 @@ module Gyre
     module Descriptors
       # A stream that connects to a server.
       class Client < Stream
+        RETRY_S = 0.01
+        private_constant :RETRY_S
+
         def initialize(reactor, socket, address)
           super(reactor, socket)
           @connecting = true
           limits.start
-          await_room
-          socket.connect_nonblock(address, exception: false)
+          @address = address
+          attempt
+        rescue Errno::ENOENT, Errno::ECONNREFUSED => error
+          raise unless address.unix? # nothing listens there
+
+          unbound
+          raise "no connection: #{error.message}"
         rescue SystemCallError => error
           fail_with(error)
         end
@@ -28,22 +36,44 @@ module Gyre
 
         def connecting? = @connecting
 
+        # Keeps the error of an attempt to connect, because the system reports it once.
+        def error?
+          return super unless @connecting
+
+          @refusal ||= super
+        end
+
         def readable = (super unless @connecting)
 
         def writable = @connecting ? connected : super
 
         private
 
+        def attempt
+          return if over?
+
+          io.connect_nonblock(@address, exception: false)
+          await_room
+        rescue Errno::EAGAIN # the queue of a Unix socket's server is full
+          @reactor.add_timer(RETRY_S, method(:attempt))
+        rescue SystemCallError => error
+          @connection ? fail_with(error) : raise
+        end
+
         def connected
-          error = io.getsockopt(:SOCKET, :ERROR).int
-          return fail_with(SystemCallError.new(error)) unless error.zero?
+          return fail_with(@refusal) if error?
 
           @connecting = false
           limits.start
           @active_at = Clock.now
-          guarded { @connection.__send__(:connection_completed) }
-          return if over?
+          begin
+            guarded { @connection.__send__(:connection_completed) }
+          ensure # the connection goes on after an exception that the error handler takes
+            go_on unless over?
+          end
+        end
 
+        def go_on
           send_queued
           watch
           @reactor.emit(self) if @ending || @handshake
@@ -119,7 +149,7 @@ module Gyre
         PEERS = 64
 
         def initialize(reactor, address)
-          @datagram = Gyre.datagram(address)
+          @datagram = Gyre.datagram(address, shared: true)
           @peers = {} # [host, port] => Peer
           @packet = nil
           super(reactor)

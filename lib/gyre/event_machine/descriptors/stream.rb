@@ -37,6 +37,13 @@ module Gyre
 
         def server? = false
 
+        # Sends queued bytes before the new owner's, and drops what the kernel does not take.
+        def detach
+          checked { @transport.flush_available } if sends?
+          @transport.hold
+          super
+        end
+
         # Begins TLS. The loop's events continue the handshake.
         def start_tls
           return fail_with(Errno::EPROTO) unless @handshake.start(self)
@@ -54,9 +61,10 @@ module Gyre
           while (data = receive)
             @active_at = Clock.now
             take(data)
-            return if @ending || @paused || !@transport.pending?
-            return @reactor.emit(self) if (records += 1) == RECORDS
+            return if @ending || @paused || !@transport.pending? || (records += 1) == RECORDS
           end
+        ensure
+          more
         end
 
         def writable
@@ -84,8 +92,15 @@ module Gyre
         private
 
         def switch(paused)
-          super.tap { |changed| paused ? @transport.hold : send_queued if changed }
+          super.tap do |changed|
+            paused ? @transport.hold : send_queued if changed
+            more
+          end
         end
+
+        # Calls `ready` again for decrypted bytes that the transport holds, as the kernel no longer
+        # reports them: after a callback that raised, paused or resumed, or after RECORDS reads.
+        def more = (@reactor.emit(self) if !@paused && !@ending && !over? && !@handshake && @transport.pending?)
 
         def sends? = !@paused && !@handshake&.started?
 
@@ -111,8 +126,11 @@ module Gyre
 
           @handshake = nil
           @active_at = Clock.now
-          guarded { @connection.__send__(:ssl_handshake_completed) }
-          send_queued
+          begin
+            guarded { @connection.__send__(:ssl_handshake_completed) }
+          ensure
+            send_queued
+          end
           !over? && @ending&.step != :now
         rescue SystemCallError, TLS::Error => error
           raise if @handshake.nil? # the program's own
@@ -135,8 +153,8 @@ module Gyre
         def unbound
           return if over?
 
-          @links&.unbound
           super
+          @links&.unbound
         ensure
           @links&.drop
         end
@@ -147,8 +165,10 @@ module Gyre
         def receive
           data = checked { @transport.read_available(read_bytes) }
           return data if data.is_a?(String)
+          return if data
 
-          data ? nil : close
+          checked { @transport.flush_available } # raises if sent bytes are lost
+          close
         end
 
         def reads? = @ending&.step != :now && !(@transport.is_a?(Pipe) && @transport.write_only?)
@@ -165,7 +185,8 @@ module Gyre
 
           await_room
           false
-        rescue SystemCallError, TLS::Error, IOError
+        rescue SystemCallError, TLS::Error, IOError => error
+          fail_with(error)
           true
         end
 
@@ -182,12 +203,16 @@ module Gyre
 
       # A Stream's transport over a pipe or terminal, with the methods that Stream calls.
       class Pipe
+        PIECE_BYTES = 65_536
+        private_constant :PIECE_BYTES
+
         attr_reader :to_io
 
         # The block is called whenever sent bytes must wait for room.
         def initialize(io, &full)
           @to_io = io
           @queue = String.new
+          @sent = 0 # bytes of the queue
           @full = full
         end
 
@@ -207,20 +232,29 @@ module Gyre
         def hold; end
 
         def flush_available
-          until @queue.empty?
-            count = @to_io.write_nonblock(@queue, exception: false)
+          until unsent_bytes.zero?
+            count = @to_io.write_nonblock(@queue.byteslice(@sent, PIECE_BYTES), exception: false)
             return count unless count.is_a?(Integer)
 
-            @queue.slice!(0, count)
+            @sent += count
+            drop_sent if 2 * @sent >= @queue.bytesize
           end
           true
         end
 
-        def unsent_bytes = @queue.bytesize
+        def unsent_bytes = @queue.bytesize - @sent
 
         def finish_available = true
 
         def abandon = @to_io.close
+
+        private
+
+        # Moves the rest seldom: each byte costs the same, however long the queue is.
+        def drop_sent
+          @queue = @queue.byteslice(@sent..)
+          @sent = 0
+        end
       end
     end
   end

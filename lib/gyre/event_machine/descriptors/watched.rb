@@ -39,6 +39,7 @@ module Gyre
           return if !@writable || @ending
 
           guarded { @connection.__send__(:notify_writable) }
+        ensure
           await_room if @writable && !over?
         end
 

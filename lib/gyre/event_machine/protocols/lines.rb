@@ -12,6 +12,9 @@ module Gyre
       #   lines --set_text_mode(size)--> text --size bytes--> lines
       #   lines --set_text_mode--> text without an end --set_line_mode--> lines
       module LineText2
+        # In the encoding of the bytes: otherwise each search would first scan all of them.
+        LINE_END = "\n".b.freeze
+        private_constant :LINE_END
         # Maximum bytes of a text whose size is given; Gyre does not check it.
         MaxBinaryLength = 32 * 1024 * 1024
 
@@ -26,19 +29,23 @@ module Gyre
           @lt2_scanned ||= 0
           begin
             @lt2_at = 0
-            while @lt2_at < @lt2_rest.bytesize || @lt2_wanted&.zero?
+            while @lt2_at < @lt2_rest.bytesize
               break unless @lt2_text ? lt2_text : lt2_lines
             end
           ensure
             @lt2_running = false
-            @lt2_rest = @lt2_at < @lt2_rest.bytesize ? @lt2_rest.byteslice(@lt2_at..) : nil
+            if @lt2_at == @lt2_rest.bytesize
+              @lt2_rest = nil
+            elsif @lt2_at.positive? # otherwise the String stays, and further pieces cost their own bytes only
+              @lt2_rest = @lt2_rest.byteslice(@lt2_at..)
+            end
           end
         end
 
         # @param delimiter [String, Regexp] "\n" also ends lines that end with "\r\n"
         def set_delimiter(delimiter)
           @lt2_scanned = 0
-          @lt2_delimiter = delimiter == "\n" ? nil : delimiter
+          @lt2_delimiter = (delimiter.is_a?(String) ? delimiter.b : delimiter unless delimiter == "\n")
         end
 
         # @param data [String] parsed again, as lines
@@ -49,8 +56,10 @@ module Gyre
           lt2_throw_back(data) if data && !data.empty?
         end
 
-        # @param size [Integer, nil] bytes of one text; nil: pieces as they come
+        # @param size [Integer, nil] bytes of one text; nil: pieces as they come; 0: stays in line mode
         def set_text_mode(size = nil)
+          return set_line_mode if size == 0 # rubocop:disable Style/NumericPredicate -- may be a String
+
           @lt2_text = true
           @lt2_wanted = size && Integer(size)
         end
@@ -78,7 +87,7 @@ module Gyre
         def lt2_lines
           rest = @lt2_rest
           delimiter = @lt2_delimiter
-          unless ending = rest.index(delimiter || "\n", @lt2_at + @lt2_scanned)
+          unless ending = rest.index(delimiter || LINE_END, @lt2_at + @lt2_scanned)
             partial = rest.bytesize - @lt2_at
             @lt2_scanned = delimiter.is_a?(Regexp) ? 0 : [partial + 1 - (delimiter&.bytesize || 1), 0].max
             return false

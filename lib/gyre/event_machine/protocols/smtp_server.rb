@@ -69,7 +69,7 @@ module Gyre
         # @return [Boolean, Deferrable]
         def receive_recipient(_recipient) = true
 
-        # Called when a transaction ends or is reset.
+        # Called for RSET.
         def receive_reset; end
 
         # @return [Boolean, Deferrable] whether the message may come
@@ -81,7 +81,7 @@ module Gyre
         # @return [Boolean, Deferrable] whether the message is accepted
         def receive_message = true
 
-        # Called when a transaction begins.
+        # Called when the next transaction may begin: after EHLO or HELO, RSET and each message.
         def receive_transaction; end
 
         # Called when the connection ends.
@@ -91,12 +91,13 @@ module Gyre
 
         def reply(*lines) = send_data(lines.map { |line| "#{line}\r\n" }.join)
 
-        # Answers as soon as the program has decided.
-        def decide(decision, no, &yes)
-          return decision ? yes.call : reply(no) unless decision.respond_to?(:set_deferred_status)
+        # Answers as soon as the program has decided; then calls `after`.
+        def decide(decision, no, after = nil, &yes)
+          ends = { true => yes, false => -> { reply(no) } }.transform_values { |answer| ->(*) { answer.call and after&.call } }
+          return ends[decision ? true : false].call unless decision.respond_to?(:set_deferred_status)
 
-          decision.callback { yes.call }
-          decision.errback { reply(no) }
+          decision.callback(&ends[true])
+          decision.errback(&ends[false])
         end
 
         def process_ehlo(domain)
@@ -116,7 +117,7 @@ module Gyre
 
         def forget
           @smtp_mail = {}
-          receive_reset
+          receive_transaction
         end
 
         def process_quit(_)
@@ -126,6 +127,7 @@ module Gyre
 
         def process_rset(_)
           forget
+          receive_reset
           reply("250 Ok")
         end
 
@@ -146,7 +148,6 @@ module Gyre
           return reply("550 This server requires STARTTLS before MAIL FROM") if @parms[:starttls] == :required && !@smtp_session[:tls]
           return reply("501 Syntax: MAIL FROM:<address>") unless sender = text[/\AFROM:\s*(.*)/i, 1]
 
-          receive_transaction
           decide(receive_sender(sender), "550 sender is unacceptable") { @smtp_mail[:from] = sender and reply("250 Ok") }
         end
 
@@ -172,7 +173,7 @@ module Gyre
 
           flush_data
           @smtp_mail.delete(:data)
-          decide(receive_message, "550 Message rejected") { reply("250 Message accepted") and forget }
+          decide(receive_message, "550 Message rejected", -> { forget }) { reply("250 Message accepted") }
         end
 
         def flush_data
