@@ -35,14 +35,60 @@ module EventMachineTests
     end
 
     def test_states_of_a_completion
-      completion = EM::Completion.new
-      completion.stateback(:half) { |value| @got << [:half, value] }
-      completion.completion { |value| @got << [:over, value] }
-      completion.errback { @got << :failed }
-      completion.change_state(:half, 1)
-      completion.succeed(2)
-      completion.fail(3)
+      EM.run do
+        completion = EM::Completion.new
+        completion.stateback(:half) { |value| @got << [:half, value] }
+        completion.completion { |value| @got << [:over, value] }
+        completion.errback { @got << :failed }
+        completion.change_state(:half, 1)
+        completion.succeed(2)
+        completion.fail(3)
+        EM.stop
+      end
       assert_equal [[:half, 1], [:over, 2]], @got
+    end
+
+    def test_a_completion_that_a_thread_completes_calls_back_in_the_reactors_thread
+      EM.run do
+        completion = EM::Completion.new
+        completion.callback { (@got << Thread.current) and EM.stop }
+        Thread.new { completion.succeed and @got << completion.state }.join
+      end
+      assert_equal [:succeeded, Thread.current], @got
+    end
+
+    def test_an_iterators_step_is_a_proc
+      EM.run do
+        work = ->(item, step) { [item].each(&->(_) { step.call }) and @got << step.is_a?(Proc) }
+        EM::Iterator.new([1, 2]).each(work, -> { EM.stop })
+      end
+      assert_equal [true, true], @got
+    end
+
+    def test_signatures_do_not_return_in_the_next_run
+      EM.run { (@got << EM.add_timer(9) { nil }) and EM.stop }
+      EM.run do
+        EM.add_timer(0.01) { (@got << :fired) and EM.stop }
+        EM.cancel_timer(@got.first)
+      end
+      assert_equal :fired, @got.last
+    end
+
+    def test_sockets_may_share_a_datagram_port
+      EM.run do
+        port = Socket.unpack_sockaddr_in(EM.open_datagram_socket("127.0.0.1", 0).get_sockname).first
+        2.times { @got << EM.open_datagram_socket("127.0.0.1", port).get_sock_opt(Socket::SOL_SOCKET, Socket::SO_BROADCAST).unpack1("i") }
+        EM.stop
+      end
+      assert_equal [1, 1], @got
+    end
+
+    def test_a_unix_socket_that_nothing_listens_on_raises_at_the_call
+      EM.run do
+        @got << assert_raises(RuntimeError) { EM.connect_unix_domain("/tmp/gyre-#{Process.pid}-nothing") }.message
+        EM.stop
+      end
+      assert_match(/no connection/, @got.first)
     end
 
     def test_queue_and_channel_are_fed_by_threads
