@@ -49,12 +49,16 @@ module EventMachineTests
     end
 
     def test_a_completion_that_a_thread_completes_calls_back_in_the_reactors_thread
+      thread = nil
       EM.run do
         completion = EM::Completion.new
         completion.callback { (@got << Thread.current) and EM.stop }
-        Thread.new { completion.succeed and @got << completion.state }.join
+        thread = Thread.new do
+          completion.succeed
+          completion.state
+        end
       end
-      assert_equal [:succeeded, Thread.current], @got
+      assert_equal [[Thread.current], :succeeded], [@got, thread.value]
     end
 
     def test_an_iterators_step_is_a_proc
