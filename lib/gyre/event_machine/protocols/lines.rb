@@ -56,7 +56,7 @@ module Gyre
           lt2_throw_back(data) if data && !data.empty?
         end
 
-        # @param size [Integer, nil] bytes of one text; nil: pieces as they come; 0: remains in lines
+        # @param size [Integer, nil] bytes of one text; nil: pieces as they come; 0: keeps line mode
         def set_text_mode(size = nil)
           return set_line_mode if size == 0 # rubocop:disable Style/NumericPredicate -- may be a String
 
