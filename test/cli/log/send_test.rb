@@ -131,12 +131,13 @@ class CLILogSendTest < Minitest::Test
     end
   end
 
-  def test_a_line_that_cannot_be_sent_is_reported_and_the_others_are_stored
+  def test_a_line_that_is_too_long_is_stored_cut_and_its_end_says_so
     server = log_server(GYRE)
     output = send_to(server.port, "backup", "info", stdin: "a\n#{"x" * 1_100_000}\nb\n")
-    assert_equal 1, output.status.exitstatus
-    assert_match(/\Agyre log send: line 2 is left out: a message of 1100000 bytes is too long: .*\n\z/, output.err)
-    assert_equal %w[a b], server.messages(service: "backup")
+    assert_equal [0, ""], [output.status.exitstatus, output.err]
+    first, cut, last = server.messages(service: "backup")
+    assert_equal %w[a b], [first, last]
+    assert_match(/\Ax+ \[cut: the message has 1100000 bytes\]\z/, cut)
     assert_equal 2, send_to(server.port, "--unacknowledged", "backup", "info", "x" * 9000).status.exitstatus
   end
 
@@ -180,7 +181,7 @@ class CLILogSendTest < Minitest::Test
   def test_to_analogger
     server = log_server(GyreTest::LogPeers::ANALOGGER)
     assert_match(/does not support acknowledged logging/, send_to(server.port, "a", "info", "x").err)
-    assert_equal 0, send_to(server.port, "--unacknowledged", "a", "info", "x").status.exitstatus
+    assert_equal 2, send_to(server.port, "--unacknowledged", "a", "info", "x").status.exitstatus
     eventually { server.messages == ["x"] }
   end
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "gyre/log/client/logger_methods"
+require "gyre/log/client/text"
 
 class LogTextTest < Minitest::Test
   Text = Gyre::Log::Text

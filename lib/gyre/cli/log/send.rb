@@ -3,7 +3,7 @@
 # `gyre log send`: sends a message, or the lines of standard input. The exit status tells whether
 # the server has stored all of them. Keeps nothing for later unless --spool is given.
 
-require "gyre/log/client"
+require "gyre/log/client/feed"
 require "gyre/cli/log/target"
 require "gyre/settings/units"
 
@@ -20,6 +20,15 @@ module Gyre
           Without MESSAGE it is each line of standard input, with its bytes as they are.
           The exit status is 0 when the server has stored everything, and 1 otherwise.
         TEXT
+        # A log client that is not a Logger.
+        class Client
+          include Gyre::Log::Feed
+
+          def initialize(service, **options) = open_feed(service, **options)
+
+          def log(severity, message) = append(severity, message)
+        end
+
         WITHIN_S = 10
         # Maximum seconds of one attempt to connect. After a failure, further attempts are
         # made only with --within.
@@ -74,10 +83,10 @@ module Gyre
         def client(service)
           endpoint = @target.endpoint
           CLI.require_native("the log client")
-          Gyre::Log::Client.new(service, address: endpoint, key: @target.key, tls: @target.tls, spool: @spool || false,
-                                         acknowledged: !@unacknowledged, connect_timeout: @within_s,
-                                         when_full: @spool ? :raise : :block, # without a server and a disk it would block without end
-                                         report: ->(text) { @reports << text })
+          Client.new(service, address: endpoint, key: @target.key, tls: @target.tls, spool: @spool || false,
+                              acknowledged: !@unacknowledged, connect_timeout: @within_s,
+                              when_full: @spool ? :raise : :block, # without a server and a disk it would block without end
+                              report: ->(text) { @reports << text })
         end
 
         # Connects before any input is read. Raises StartError if that fails and no spool is set.
