@@ -185,7 +185,7 @@ class ZoneComparison
     servers.each do |server, port|
       theirs = over_tcp(port, query(name, type, signed)) or next @different << "#{server} #{name} #{type}: no answer"
       @compared += 1
-      mine, other = [ours, theirs].map { |message| comparable(message, name, type) }
+      mine, other = [ours, theirs].map { |message| comparable(message) }
       next if mine == other || (server == "knot" && beyond?(ours, name))
 
       @different << "#{server} #{name} #{type}#{" signed" if signed}: Gyre #{mine.inspect}, #{server} #{other.inspect}"
@@ -198,7 +198,7 @@ class ZoneComparison
     message.answers.any? { |record| record.type == 5 && !Gyre::DNS::Wire.text(record.data).end_with?(origin) }
   end
 
-  def comparable(message, name, type)
+  def comparable(message)
     positive = message.rcode.zero? && message.answers.any? && message.authority.none? { |record| record.type == 6 }
     authority = message.authority.reject do |record|
       positive && message.authoritative? && (record.type == 2 || (record.type == 46 && record.data.unpack1("n") == 2))

@@ -87,7 +87,8 @@ module Gyre
       def exchange(queries, until_s)
         replies = if queries.size > 1 && Task.current?
                     Gyre.run { |task| queries.to_h { |query| [query, task.async { post(query, until_s) }] }.transform_values(&:wait) }
-                  else queries.to_h { |query| [query, post(query, until_s)] }
+                  else
+                    queries.to_h { |query| [query, post(query, until_s)] }
                   end
         found = replies.select { |_, reply| reply.is_a?(String) }
         found.empty? ? raise(replies.each_value.first) : found

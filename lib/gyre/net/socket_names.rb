@@ -113,10 +113,11 @@ module Gyre
       # Tries one address after the other by hooks. Does not change calls that pass fast_fallback.
       module InFiber
         def initialize(host, service = nil, *local, **options)
-          return super unless SocketNames.in_fiber?
-
-          options[:fast_fallback] = false if Socket.respond_to?(:tcp_fast_fallback) && !options.key?(:fast_fallback)
-          super(host, SocketNames.port(service), *local, **options)
+          if SocketNames.in_fiber?
+            options[:fast_fallback] = false if Socket.respond_to?(:tcp_fast_fallback) && !options.key?(:fast_fallback)
+            service = SocketNames.port(service)
+          end
+          super(host, service, *local, **options)
         end
       end
 

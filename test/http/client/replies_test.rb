@@ -128,7 +128,7 @@ class HTTPClientRepliesTest < Minitest::Test
     [1, 1000].each do |step|
       seen = nil
       check("#{OK}#{fold}Content-Length: 1\r\n\r\nx", [200, "x"], true, "GET", step) { |exchange| seen = exchange.headers.values_at("a", "b") }
-      assert_equal [%w[one, two], "three"], [seen.first.split, seen.last], step
+      assert_equal [["one,", "two"], "three"], [seen.first.split, seen.last], step
     end
   end
 

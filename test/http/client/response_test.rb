@@ -19,7 +19,7 @@ class HTTPClientResponseTest < Minitest::Test
   def test_a_body_that_was_dropped_or_read_in_pieces_is_not_empty
     client = app({}, %w[one two])
     ways = [-> { client.get("/") { |response| response } }, -> { client.stream("GET", "/").tap(&:close) },
-            -> { client.stream("GET", "/").tap { |response| response.each { break } } },
+            -> { client.stream("GET", "/").tap { |response| response.each.first } },
             -> { client.stream("GET", "/").tap { |response| response.each { nil } } }]
     ways.each do |way|
       response = way.call

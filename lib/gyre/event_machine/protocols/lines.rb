@@ -58,7 +58,7 @@ module Gyre
 
         # @param size [Integer, nil] bytes of one text; nil: pieces as they come; 0: keeps line mode
         def set_text_mode(size = nil)
-          return set_line_mode if size == 0 # rubocop:disable Style/NumericPredicate -- may be a String
+          return set_line_mode if size == 0
 
           @lt2_text = true
           @lt2_wanted = size && Integer(size)

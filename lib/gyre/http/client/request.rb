@@ -164,7 +164,7 @@ module Gyre
           return true unless @begun
 
           if @start && @source.respond_to?(:seek) then @source.seek(@start)
-          elsif @start == 0 && @source.respond_to?(:rewind) then @source.rewind # rubocop:disable Style/NumericPredicate -- may be nil
+          elsif @start == 0 && @source.respond_to?(:rewind) then @source.rewind
           else return false
           end
           true
