@@ -16,7 +16,9 @@ module Gyre
     HEADERS = { "content-type" => "text/event-stream", "cache-control" => "no-cache, no-transform", "x-accel-buffering" => "no" }.freeze
     LINE_END = /\r\n|\r|\n/.freeze
     # The body of the response; only another server calls it. (A module, because Ractors share it.)
+    # @api private
     module Elsewhere
+      # Raises in a server that is not Gyre's.
       def self.call(_stream) = raise("Gyre::SSE needs Gyre's server")
     end
     private_constant :LINE_END, :Elsewhere

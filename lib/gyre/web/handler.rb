@@ -17,6 +17,7 @@ module Gyre
         log_stdout log_to_stdout pid profile_mode profiler_output quiet require restart_cmd server ssl_cert ssl_key user_supplied_options
         using warn Logger DoNotReverseLookup
       ].freeze
+      # The settings that rackup's -O takes.
       OPTIONS = Gyre::Settings.new(SERVER_SETTINGS.groups.merge("Limits" => HTTP::Limits::TABLE.to_a))
       private_constant :FOREIGN
 
