@@ -77,11 +77,21 @@ GyreTest::Engines.test_case("SocketNamesTest") do
     error = (Socket.const_defined?(:ResolutionError) ? Socket::ResolutionError : SocketError).new("getaddrinfo: Temporary failure in name resolution")
     error.define_singleton_method(:error_code) { Socket::EAI_AGAIN }
     system = Addrinfo.method(:getaddrinfo)
-    Addrinfo.define_singleton_method(:getaddrinfo) { |*| raise error }
+    replace_getaddrinfo(->(*) { raise error })
     Gyre.run do
       assert_same error, assert_raises(SocketError) { Fiber.scheduler.address_resolve("several.example") }
     end
   ensure
-    Addrinfo.define_singleton_method(:getaddrinfo, system)
+    replace_getaddrinfo(system)
+  end
+
+  private
+
+  # Without Ruby's warning about a method that is defined again.
+  def replace_getaddrinfo(method)
+    verbose, $VERBOSE = $VERBOSE, nil
+    Addrinfo.define_singleton_method(:getaddrinfo, &method)
+  ensure
+    $VERBOSE = verbose
   end
 end
