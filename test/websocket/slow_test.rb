@@ -51,6 +51,14 @@ module SlowSockets
     end
   end
 
+  def test_a_whole_message_may_wait_for_the_app
+    app = socket_app { |socket| socket.read && sleep(0.6) && socket.write(socket.read.bytesize.to_s) }
+    serve(app, limits: { body_grace_timeout_s: 0.2, body_rate_bytes_limit: 1_000_000 }) do |served|
+      peer = open_websocket(served).text("first").text("m" * 200_000) # comes in parts
+      assert_equal "200000", peer.message
+    end
+  end
+
   def test_a_message_that_a_thread_has_left_comes_to_the_next_read
     count = 60
     app = socket_app do |socket|

@@ -121,8 +121,8 @@ static void begin_window(struct gyre_websocket *websocket, int64_t now_ns) {
 
 /* Begins a new window if the peer has taken `backlog_bytes` in the present one. */
 static bool is_slow(struct gyre_websocket *websocket, int64_t now_ns) {
-  uint64_t taken = websocket->output.given - gyre_websocket_unsent(websocket) - websocket->output.window;
-  if (taken < websocket->limits.backlog_bytes) return true;
+  int64_t taken = (int64_t)(websocket->output.given - gyre_websocket_unsent(websocket) - websocket->output.window);
+  if (taken < (int64_t)websocket->limits.backlog_bytes) return true;
   begin_window(websocket, now_ns);
   return false;
 }
@@ -432,6 +432,7 @@ static bool look(struct gyre_websocket *websocket) {
       return false;
     case GYRE_WEBSOCKET_MESSAGE:
       websocket->unread = !websocket->discards;
+      if (websocket->unread && websocket->times.begun_ns) count_input(websocket); /* has no limit of time now */
       if (websocket->unread) return false;
       gyre_websocket_taken(websocket);
       break;
@@ -664,14 +665,14 @@ static void go_away(struct gyre_websocket *websocket, int64_t now_ns) {
   websocket->times.drain_ns = now_ns + websocket->limits.close_ns;
 }
 
-/* Returns whether the peer has taken output since the last call. `left`: whether it has more to
- * take. */
+/* Returns whether the peer has taken output since the last call. Records of TLS are longer than their
+ * payload, so that sending alone lets `taken` fall. `left`: whether the peer has more to take. */
 static bool takes_output(struct gyre_websocket *websocket, bool *left) {
   size_t waiting = gyre_websocket_unsent(websocket) + gyre_transport_untaken(&websocket->connection->transport);
   uint64_t before = websocket->output.taken;
   websocket->output.taken = websocket->output.given - waiting;
   *left = waiting > 0;
-  return websocket->output.taken != before;
+  return (int64_t)(websocket->output.taken - before) > 0;
 }
 
 /* Pings a peer after half of the idle time, and closes the socket after all of it. Silence does not
