@@ -58,6 +58,18 @@ module HTTPHijack
     end
   end
 
+  def test_it_outlives_the_fiber_of_its_request
+    held = Thread::Queue.new
+    app = ->(env) { (held << env["rack.hijack"].call) && raise(Gyre::Stop, "the fiber ends") }
+    with_client(app) do |client, served|
+      io = held.pop
+      eventually { served.stats[:running].zero? }
+      io.write("late")
+      assert_equal "late", client.take(4)
+      io.close
+    end
+  end
+
   def test_an_app_that_ends_its_writing_reads_on
     read = Thread::Queue.new
     app = hijacking do |io|

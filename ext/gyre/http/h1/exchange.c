@@ -565,7 +565,7 @@ static VALUE hijack(struct gyre_http_exchange *exchange) {
 }
 
 static void close_connection(struct gyre_http_exchange *exchange, bool reset) {
-  gyre_http_connection_close(exchange->connection, reset);
+  if (!exchange->hijacked) gyre_http_connection_close(exchange->connection, reset);
 }
 
 static bool is_reset(const struct gyre_http_exchange *exchange) {
