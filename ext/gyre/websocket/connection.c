@@ -432,7 +432,7 @@ static bool look(struct gyre_websocket *websocket) {
       return false;
     case GYRE_WEBSOCKET_MESSAGE:
       websocket->unread = !websocket->discards;
-      if (websocket->unread && websocket->times.begun_ns) count_input(websocket); /* has no limit of time now */
+      if (websocket->unread && websocket->times.begun_ns) count_input(websocket);
       if (websocket->unread) return false;
       gyre_websocket_taken(websocket);
       break;
@@ -665,8 +665,8 @@ static void go_away(struct gyre_websocket *websocket, int64_t now_ns) {
   websocket->times.drain_ns = now_ns + websocket->limits.close_ns;
 }
 
-/* Returns whether the peer has taken output since the last call. Records of TLS are longer than their
- * payload, so that sending alone lets `taken` fall. `left`: whether the peer has more to take. */
+/* Returns whether the peer has taken output since the last call. TLS records are longer than their
+ * payload: sending alone makes `taken` smaller. `left`: whether the peer has more to take. */
 static bool takes_output(struct gyre_websocket *websocket, bool *left) {
   size_t waiting = gyre_websocket_unsent(websocket) + gyre_transport_untaken(&websocket->connection->transport);
   uint64_t before = websocket->output.taken;
