@@ -18,6 +18,8 @@ class WebClusterTest < Minitest::Test
       end
     end
     module ActiveRecord
+      def self.version = Gem::Version.new("8.1")
+
       class Base
         def self.connection_handler = self
         def self.connection_pool_list(_role) = [Struct.new(:size).new(3)]
