@@ -128,7 +128,8 @@ module Gyre
       return true if @leaving || Thread.current.status == "aborting" || $!.is_a?(SignalException)
       return false unless $!
 
-      caller = caller_locations.find { |place| !CLOSING.include?(place.base_label) }
+      # Not `find`: up to Ruby 3.4 its break clears $!, which hooks of at_exit are to see.
+      caller = caller_locations.reject { |place| CLOSING.include?(place.base_label) }.first
       caller.nil? || caller.base_label == "fork"
     end
 
