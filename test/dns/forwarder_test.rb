@@ -66,7 +66,7 @@ class DNSForwarderTest < Minitest::Test
     upstream = scripted { |bytes| answers ? reply_to(bytes, "example.org 1 A 192.0.2.1") : reply_to(bytes, rcode: 2) }
     { 0 => 2, 600 => 0 }.each do |stale_s, rcode|
       answers = true
-      passing_on(upstream, cache_bytes: 1 << 20, **({ stale_s: stale_s } if stale_s.positive?)) do |server|
+      passing_on(upstream, cache_bytes: 1 << 20, **(stale_s.positive? ? { stale_s: stale_s } : {})) do |server|
         assert_equal 0, ask(server, "example.org", flags: RD).rcode
         answers = false
         eventually do
