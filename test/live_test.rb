@@ -30,6 +30,16 @@ module LivePages
     end
   end
 
+  # Keeps a list.
+  class Basket < Gyre::Live
+    keep :things
+    on(:put) { |thing| @things << thing }
+
+    def mount(_env) = @things = []
+
+    def render = raw("things:\n#{@things.join(" ")}")
+  end
+
   # Shows what is published, and how often it was rendered.
   class News < Gyre::Live
     def mount(_env)
@@ -133,6 +143,15 @@ module LivePages
       page.send("name", { "name" => "lost" }).html
       again = Document.new(open_websocket(served, "/?a"), token: page.token)
       assert_includes again.html, "<p>5</p>\n<p>a</p>"
+    end
+  end
+
+  def test_a_kept_list_that_a_handler_has_changed_in_place_comes_again
+    serve(Basket) do |served|
+      page = Document.new(open_websocket(served))
+      page.html
+      page.send("put", "apple").html
+      assert_includes Document.new(open_websocket(served), token: page.token).html, "apple"
     end
   end
 
@@ -339,16 +358,16 @@ module LivePages
 
   def test_the_state_of_another_user_or_session_or_day_is_not_taken
     serve(Friends) do |served|
-      mounted = { "@user": "admin" }
-      token = Gyre::Live::State.sign(Friends, "", mounted, mounted)
+      token = sign(Friends, { "@user": "admin" }, mounted: { "@user": "admin" })
       assert_includes Document.new(open_websocket(served, x_user: "guest"), token: token).html, "<p>guest"
     end
     assert_equal "", Gyre::Live::State.scope({})
     assert_equal({}, Gyre::Live::State.verify(Friends, "two", Gyre::Live::State.sign(Friends, "one", {}, {}), {}))
     old = sign(Counter, { "@count": 3 })
-    assert_equal({ "@count" => 3 }, Gyre::Live::State.verify(Counter, "", old, { "@count": 0 }))
+    mounted = Gyre::Live::State.digests({ "@count": 0 })
+    assert_equal({ "@count" => 3 }, Gyre::Live::State.verify(Counter, "", old, mounted))
     later = Process.clock_gettime(Process::CLOCK_REALTIME) + 100_000
-    Process.stub(:clock_gettime, later) { assert_empty Gyre::Live::State.verify(Counter, "", old, { "@count": 0 }) }
+    Process.stub(:clock_gettime, later) { assert_empty Gyre::Live::State.verify(Counter, "", old, mounted) }
   end
 
   def test_messages_of_one_turn_close_no_page_and_a_long_event_is_taken
@@ -366,7 +385,9 @@ module LivePages
   end
 
   # A token as the page of a view that has set its counter to 0 has it.
-  def sign(view, values, scope: "", mounted: { "@count": 0 }) = Gyre::Live::State.sign(view, scope, values, mounted)
+  def sign(view, values, scope: "", mounted: { "@count": 0 })
+    Gyre::Live::State.sign(view, scope, values, Gyre::Live::State.digests(mounted))
+  end
 
   def test_a_secret_has_32_bytes
     assert_raises(ArgumentError) { Gyre::Live.secret = "short" }

@@ -170,7 +170,7 @@ module Gyre
     # @api private
     def prepare(env)
       mount(env)
-      @token = token(State.scope(env), kept_values)
+      @token = token(State.scope(env), State.digests(kept_values))
     end
 
     # @api private
@@ -185,8 +185,8 @@ module Gyre
     end
 
     # @api private
-    def restore(token, scope)
-      State.verify(self.class, scope, token, kept_values).each do |name, value|
+    def restore(token, scope, mounted)
+      State.verify(self.class, scope, token, mounted).each do |name, value|
         instance_variable_set(name, value) if self.class.kept.include?(name.to_sym)
       end
     end

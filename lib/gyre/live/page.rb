@@ -48,7 +48,7 @@ module Gyre
         @view.page = self
         @lock.synchronize { @view.mount(@env) }
         @scope = State.scope(@env)
-        @mounted = @view.kept_values
+        @mounted = State.digests(@view.kept_values)
         @env = nil
       end
 
@@ -148,7 +148,7 @@ module Gyre
       def join(event, token)
         return false unless event == ""
 
-        @view.restore(token, @scope)
+        @view.restore(token, @scope, @mounted)
         @html = ""
         true
       end

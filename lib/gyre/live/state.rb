@@ -33,9 +33,13 @@ module Gyre
           session.respond_to?(:id) && !session.empty? ? session.id.to_s : ""
         end
 
-        # `mounted`: the variables as mount had set them.
+        # Returns a digest of each variable. Called right after mount, as handlers may change the
+        # objects in place.
+        def digests(variables) = variables.transform_values { |value| OpenSSL::Digest::SHA256.base64digest(JSON.generate(value))[0, 8] }
+
+        # `mounted`: the digests of the variables as mount had set them.
         def sign(view, scope, variables, mounted)
-          entries = variables.to_h { |name, value| [name, [value, digest(mounted[name])]] }
+          entries = variables.to_h { |name, value| [name, [value, mounted[name]]] }
           text = [JSON.generate([Process.clock_gettime(Process::CLOCK_REALTIME).to_i / HOUR_S, entries])].pack("m0")
           "#{text}.#{signature(view, scope, text)}"
         end
@@ -49,12 +53,10 @@ module Gyre
           hour, entries = JSON.parse(text.unpack1("m0"))
           return {} if Process.clock_gettime(Process::CLOCK_REALTIME) - (hour * HOUR_S) > AGE_S + HOUR_S
 
-          entries.select { |name, (_, digest)| digest == digest(mounted[name.to_sym]) }.transform_values(&:first)
+          entries.select { |name, (_, digest)| digest == mounted[name.to_sym] }.transform_values(&:first)
         end
 
         private
-
-        def digest(value) = OpenSSL::Digest::SHA256.base64digest(JSON.generate(value))[0, 8]
 
         def signature(view, scope, text) = OpenSSL::HMAC.hexdigest("SHA256", @secret, "#{view.name}\0#{scope}\0#{text}")
       end
