@@ -49,6 +49,20 @@ class HTTPThreadCallsTest < Minitest::Test
     @connection = Connection.new
   end
 
+  def test_jobs_in_order_of_an_ended_server_keep_none_of_the_threads_next_server
+    done = []
+    @calls.post_in_order(-> { done << 1 })
+    @calls.close # before its turn
+    assert_raises(IOError) { @calls.post_in_order(-> { done << 2 }) }
+    @acceptor.calls = Gyre::HTTP::ThreadCalls.new(@acceptor)
+    @acceptor.calls.post_in_order(-> { raise Raised })
+    @acceptor.calls.post_in_order(-> { done << 3 })
+    assert_raises(Raised) { @acceptor.turn }
+    @acceptor.calls.post_in_order(-> { done << 4 })
+    @acceptor.turn
+    assert_equal [1, 3, 4], done
+  end
+
   def test_a_call_returns_the_loop_threads_result
     @acceptor.when_posted = -> { @acceptor.turn }
     assert_equal "xxx", @calls.call(@connection, :read_body, [3])

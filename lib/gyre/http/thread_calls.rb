@@ -108,7 +108,7 @@ module Gyre
         @acceptor = acceptor
         @calls = {}.compare_by_identity
         @posted = []
-        @ended = false
+        @in_order_due = @ended = false
       end
 
       # Called from another thread. Calls a method of the exchange in the loop's thread. Raises
@@ -140,8 +140,13 @@ module Gyre
 
       # Runs `job`, which must not wait, after those of earlier calls for this thread.
       def post_in_order(job)
+        raise IOError, "the server has ended" if @ended
+
         @in_order << job
-        post(ThreadCalls.method(:run_in_order)) if @in_order.size == 1
+        return if @in_order_due # the run begins later, so that it has this job
+
+        @in_order_due = true
+        post(method(:run_in_order))
       end
 
       # True if the loop's thread is late with its jobs.
@@ -164,6 +169,14 @@ module Gyre
         @ended = true
         @calls.each_key.to_a.each(&:abandon)
         @posted.grep(Departure).each(&:call)
+      end
+
+      private
+
+      # The thread's jobs may be those of several servers, of which some have ended.
+      def run_in_order
+        @in_order_due = false
+        ThreadCalls.run_in_order
       end
     end
   end
