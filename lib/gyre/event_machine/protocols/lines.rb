@@ -21,7 +21,7 @@ module Gyre
         # Called by the reactor. A callback may change the mode and push data back.
         # @param data [String]
         def receive_data(data)
-          data = data.b unless data.encoding == Encoding::BINARY
+          data = data.b # a copy, as the program may keep its String
           @lt2_rest = @lt2_rest ? @lt2_rest << data : data
           return if @lt2_running # the outer call continues
 
