@@ -137,8 +137,10 @@ module Gyre
         out.puts(Build.text)
       end
 
+      # Prints the text, which may come from another process, without control characters.
       def complain(err, name, text, status)
-        err.puts("#{name}: #{text}")
+        require "gyre/cli/terminal/paint"
+        err.puts("#{name}: #{Paint.harmless_lines(text)}")
         status
       end
     end

@@ -8,6 +8,7 @@ require "gyre/cli/control_client"
 require "gyre/cli/flags"
 require "gyre/cli/state_file"
 require "gyre/cli/terminal/figures"
+require "gyre/cli/terminal/paint"
 require "gyre/clock"
 require "gyre/web/process_number"
 
@@ -63,16 +64,22 @@ module Gyre
 
       def print_status
         status = @client.status
-        @out.puts(@json ? JSON.generate(status) : lines(status))
+        @out.puts(@json ? Paint.harmless_json(JSON.generate(status)) : lines(status).map { |line| Paint.harmless(line) })
         DONE
       end
 
       def lines(status)
         restart = status["restart"]
         ["process #{status["pid"]}, Gyre #{status["version"]}, #{status["urls"].join(" ")}",
-         ("last restart: #{restart["kind"]}, #{restart["state"]}#{": #{restart["error"]}" if restart["error"]}" if restart),
+         ("last restart: #{restart["kind"]}, #{restart["state"]}#{": #{in_short(restart["error"])}" if restart["error"]}" if restart),
          *status["workers"].map { |worker| line(worker) },
          *status["programs"]&.map { |program| "#{program["command"]}: #{program["pid"] ? "process #{program["pid"]}" : "ended"}" }].compact
+      end
+
+      # Returns the first line of an error, which may have a trace.
+      def in_short(error)
+        first, *rest = error.lines(chomp: true)
+        rest.empty? ? first : "#{first} (the server's log has the other lines, and so has --json)"
       end
 
       def line(worker)
@@ -93,7 +100,7 @@ module Gyre
       end
 
       def fail_with(command, error)
-        @err.puts("gyre ctl: #{command}: #{error}")
+        @err.puts("gyre ctl: #{command}: #{Paint.harmless_lines(error.to_s)}")
         FAILED
       end
 

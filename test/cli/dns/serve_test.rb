@@ -80,7 +80,7 @@ class CLIDNSServeTest < Minitest::Test
       File.chmod(0o755, folder)
       rules = File.join(folder, "rules.rb")
       File.write(rules, "match('a.test') { |t| t.respond!(Process.pid.to_s, Process.uid.to_s) }\n")
-      [%w[-w 2], []].each do |words|
+      [%w[-w 2], %w[--log -]].each do |words| # "-" is no file to give to the user
         with_server(*words, "-c", rules, "--user", "nobody", bind: "127.0.0.1:#{port}") do |server, _|
           assert_equal [Etc.getpwnam("nobody").uid.to_s], Array.new(10) { texts_of(server).last }.uniq
         end

@@ -51,6 +51,13 @@ class CLILogReportTest < Minitest::Test
     assert_includes text, "reading is paused"
   end
 
+  def test_no_text_of_the_server_is_obeyed_by_the_terminal
+    output = STATUS["outputs"].first.merge("trouble" => "disk\e[2J full\n")
+    text = lines(outputs: [output], version: "\e[31m1", pid: "\a", rates: { "\e" => 1.0 }).join("\n")
+    assert_includes text, "  ! log/web.log: disk\\e[2J full\\n"
+    refute_match(/[\e\a]/, text)
+  end
+
   def test_every_line_fits
     long = STATUS["outputs"].first.merge("output" => "/a/very/#{"long/" * 20}path.log", "trouble" => "x" * 200)
     client = STATUS["clients"].first.merge("peer" => "[2001:db8::1]:65535 (CN=#{"name" * 20})")

@@ -22,5 +22,8 @@ class CLIPaintTest < Minitest::Test
   def test_control_characters_are_shown_and_not_obeyed
     assert_equal "a\\e[2J\\x07\\n\\x9b\tü", Paint.new(true).harmless("a\e[2J\a\n\u009b\tü")
     assert_equal "\\x202e", Paint.new(true).harmless("\u202e")
+    assert_equal "a?\\e\n\\r\nü", Paint.harmless_lines("a\xff\e\n\r\nü".b)
+    assert_equal "é", Paint.harmless("\xe9".dup.force_encoding(Encoding::ISO_8859_1))
+    assert_equal %({"a":"\\u009b"}), Paint.harmless_json(%({"a":"\u009b"}))
   end
 end

@@ -74,7 +74,7 @@ module Gyre
         # root's rights.
         def serve(privileges)
           @manager = ServiceManager.new
-          log = privileges.making(@values[:log]) { open_log }
+          log = privileges.making((@values[:log] unless @values[:log] == "-")) { open_log }
           @sockets = explaining("--bind") { Gyre::DNS::Sockets.new(addresses, workers: @values[:workers] || 1) }
           part = @values[:workers] ? supervisor(@values[:workers]) : explaining("--bind") { Service.new(make_server(log), log, @err) }
           @metrics = explaining("--metrics") { metrics(@values[:workers] ? part.crew : part) }

@@ -13,7 +13,7 @@ module Gyre
         ROWS = 10
 
         def initialize(status, address, paint, columns)
-          @status = status
+          @status = harmless(status, paint)
           @address = address.to_s.delete_prefix("tcp://")
           @paint = paint
           @columns = columns
@@ -22,6 +22,16 @@ module Gyre
         def lines = [heading, *figures, *outputs, *clients, *services]
 
         private
+
+        # The server's texts come from its clients.
+        def harmless(value, paint)
+          case value
+          when String then paint.harmless(value)
+          when Array then value.map { |each| harmless(each, paint) }
+          when Hash then value.to_h { |key, each| [paint.harmless(key), harmless(each, paint)] }
+          else value
+          end
+        end
 
         def heading
           @paint.call("gyre log #{@status["version"]} at #{@address}, process #{@status["pid"]}, up #{Figures.age(@status["uptime_s"])}", :bold)
@@ -80,7 +90,7 @@ module Gyre
         def table(heads, rows, texts: 1)
           return [] if rows.empty?
 
-          rows = rows.map { |row| row.map { |cell| @paint.harmless(cell.to_s) } }
+          rows = rows.map { |row| row.map(&:to_s) }
           widths = [heads, *rows].transpose.map { |cells| cells.map(&:size).max }
           room = @columns - 2 - widths.drop(1).sum { |width| width + 2 }
           widths[0] = widths[0].clamp(8, [room, 8].max)

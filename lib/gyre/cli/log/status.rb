@@ -54,7 +54,7 @@ module Gyre
         def show(viewer)
           status = ask(viewer)
           columns = @out.tty? ? @out.winsize.last : 80
-          @out.puts(@json ? JSON.generate(status) : Report.new(status, viewer.endpoint, Paint.for(@out), columns).lines)
+          @out.puts(@json ? Paint.harmless_json(JSON.generate(status)) : Report.new(status, viewer.endpoint, Paint.for(@out), columns).lines)
           @out.flush
         end
 

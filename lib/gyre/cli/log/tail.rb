@@ -66,8 +66,8 @@ module Gyre
 
         def show(line)
           entry = Gyre::Log::Entry.parse(line)
-          if entry.nil? then @err.puts("gyre log tail: #{@paint.harmless(line.dup.force_encoding(Encoding::UTF_8).scrub)}")
-          elsif @json   then @out.puts(entry.to_json)
+          if entry.nil? then @err.puts("gyre log tail: #{@paint.harmless(line)}")
+          elsif @json   then @out.puts(Paint.harmless_json(entry.to_json))
           elsif !@out.tty? then @out.write(line, "\n")
           else @out.puts(pretty(entry))
           end

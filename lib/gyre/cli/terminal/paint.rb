@@ -10,6 +10,25 @@ module Gyre
       # Characters that move the cursor, ring the bell or change later text: C0 (without the tab),
       # DEL, C1 and marks of text direction.
       HARMFUL = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/.freeze
+      ESCAPES = { "\n" => "\\n", "\r" => "\\r", "\e" => "\\e" }.freeze
+
+      class << self
+        # Escapes control characters; invalid bytes become question marks.
+        def harmless(text) = readable(text).gsub(HARMFUL) { |char| ESCAPES.fetch(char) { format("\\x%02x", char.ord) } }
+
+        # The same for a text of several lines, which stay.
+        def harmless_lines(text) = readable(text).split("\n", -1).map { |line| harmless(line) }.join("\n")
+
+        # The same for JSON, where such characters stand in strings only.
+        def harmless_json(json) = json.gsub(HARMFUL) { |char| format("\\u%04x", char.ord) }
+
+        private
+
+        def readable(text)
+          text = text.dup.force_encoding(Encoding::UTF_8) if [Encoding::BINARY, Encoding::US_ASCII].include?(text.encoding)
+          text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace, replace: "?").scrub("?")
+        end
+      end
 
       # By https://no-color.org.
       def self.for(out) = new(out.tty? && ENV["NO_COLOR"].to_s.empty? && ENV["TERM"] != "dumb")
@@ -22,8 +41,8 @@ module Gyre
 
       def severity(severity) = SEVERITIES[severity]
 
-      # Escapes control characters.
-      def harmless(text) = text.gsub(HARMFUL) { |char| { "\n" => "\\n", "\r" => "\\r", "\e" => "\\e" }.fetch(char) { format("\\x%02x", char.ord) } }
+      # See {Paint.harmless}.
+      def harmless(text) = Paint.harmless(text)
     end
   end
 end
