@@ -69,6 +69,25 @@ class WebClusterHotRestartTest < Minitest::Test
     end
   end
 
+  # The child holds the listening sockets, so the port would stay taken.
+  def test_a_rehearsal_ends_with_the_server
+    configured do |_, program|
+      configure(program, "if ARGV.include?('--check')\n  File.write('rehearses', \"\#{Process.pid}\\n\")\n  sleep\nend")
+      program.signal(:USR2)
+      path = File.join(program.folder, "rehearses")
+      pid = eventually { File.read(path)[/\A\d+(?=\n)/] if File.exist?(path) }
+      waiting = program.request("/wait")
+      program.expect(/^waiting$/)
+      program.signal(:TERM)
+      eventually(what: "the rehearsal's end") { GyreTest::Processes.ended?(pid.to_i) }
+      go(program)
+      assert_match(/ 1\z/, waiting.read)
+      assert_equal 0, program.status.exitstatus
+    ensure
+      waiting&.close
+    end
+  end
+
   def test_a_mold_that_takes_its_time_to_leave_holds_up_nothing_and_is_ended
     app = "loaded_by = Process.pid\nat_exit { sleep if Process.pid == loaded_by && File.exist?('slow') }\n#{APP}"
     configured(app: app, files: { "slow" => "" }) do |cluster, program|

@@ -24,6 +24,17 @@ class WebClusterMoldTest < Minitest::Test
     end
   end
 
+  # A link's end alone would be noticed only after the load; the app's at_exit blocks run.
+  def test_a_server_ends_at_once_while_its_app_loads
+    app = "at_exit { File.write('left', '') }\nputs 'loading'\nsleep\n"
+    serve("-w", "1", app: app, ready: /^loading$/) do |program|
+      program.signal(:TERM)
+      assert_equal 0, program.status.exitstatus
+      refute_match(/does not end/, program.text(:err))
+      assert_path_exists File.join(program.folder, "left")
+    end
+  end
+
   def test_a_mold_that_hangs_at_a_fork_is_replaced
     config = "before_fork { sleep if File.exist?('hang') && File.unlink('hang') }\n"
     cluster_with_a_limit("-w", "1", "-C", "gyre.rb", files: { "gyre.rb" => config }) do |cluster, program, limit_s|

@@ -178,6 +178,14 @@ class WebClusterPartsTest < Minitest::Test
     assert_equal [pid], ended
   end
 
+  def test_a_program_that_the_user_may_not_execute_is_reported_as_that
+    spawn = -> { raise Errno::EACCES, "/root/bin/ruby" }
+    supervisor = Supervisor.new(count: 1, listeners: [], spawn: spawn, log: nil)
+    refute supervisor.run
+    assert_equal "the process that loads the code cannot be started: Permission denied - /root/bin/ruby. " \
+                 "This user may not execute that file, or not enter a folder above it", supervisor.failure
+  end
+
   # The workers of before go on meanwhile.
   def test_a_supervisor_outlives_a_system_that_has_no_process_left
     calls = 0

@@ -55,12 +55,16 @@ module Gyre
           file&.close
         end
 
+        # Makes an unnamed file, in memory if possible: the text may contain keys, and the machine
+        # may have no folder for temporary files that Ruby takes.
+        def unnamed
+          Tempfile.create("gyre", ("/dev/shm" if File.writable?("/dev/shm"))).tap { |file| File.unlink(file.path) }
+        end
+
         private
 
-        # Makes the unnamed file, in memory if possible, because the text may contain keys.
         def file(text)
-          Tempfile.create("gyre", ("/dev/shm" if File.writable?("/dev/shm"))).tap do |file|
-            File.unlink(file.path)
+          unnamed.tap do |file|
             file.binmode
             file.write(text, "\0")
             file.flush

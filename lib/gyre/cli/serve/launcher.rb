@@ -4,11 +4,11 @@
 # beside the workers, and after USR2 the next program, which is first rehearsed in a child.
 
 require "gyre/cli/process/restart"
+require "gyre/cli/process/successor"
 require "gyre/cli/serve/handover"
 require "gyre/net/tls"
 require "gyre/web/cluster/member"
 require "gyre/web/cluster/mold"
-require "tempfile"
 
 module Gyre
   module CLI
@@ -63,7 +63,7 @@ module Gyre
       # Starts the next program in a child, which inherits the sockets and ends before it would
       # serve. Returns the reason if that fails, or nil.
       def rehearse(supervisor, command)
-        output = Tempfile.create("gyre").tap { |file| File.unlink(file.path) } # the child's children may keep a pipe
+        output = Successor.unnamed # the child's children may keep a pipe
         status = Handover.lend(supervisor, @holdings.sets, @holdings.files) do |environment, descriptors|
           supervisor.crew.reaper.run(bundle_environment.merge(environment), *command, "--check", limit_s: REHEARSAL_S, out: output, err: output,
                                      chdir: @folder, close_others: true, **descriptors)

@@ -110,6 +110,7 @@ module Gyre
 
       def stop
         @manager.stopping
+        @replacing&.stop # else the next program would serve on
         @supervisor.stop
       end
 
@@ -138,7 +139,7 @@ module Gyre
       end
 
       # Returns a Promise of nil, or of the reason if the restart fails.
-      def hot_restart = @supervisor.begin_restart(:hot) { @task.async("hot restart", transient: true) { replace } }
+      def hot_restart = @supervisor.begin_restart(:hot) { @replacing = @task.async("hot restart", transient: true) { replace } }
 
       # Executes the next program; after any failure this one continues.
       def replace

@@ -50,7 +50,7 @@ module Gyre
           nil # no children
         end
 
-        # Runs a program to its end; kills it after `limit_s`.
+        # Runs a program to its end; kills it after `limit_s`, or if the calling task is stopped.
         def run(*command, limit_s:, **options)
           promise = Promise.new
           pid = Process.spawn(*command, **options)
@@ -59,6 +59,19 @@ module Gyre
         rescue TimeoutError
           Process.kill(:KILL, pid)
           promise.wait
+        ensure
+          end_now(pid) if pid && promise.pending?
+        end
+
+        private
+
+        # Kills a child and takes its status, so that its descriptors are closed after this call.
+        def end_now(pid)
+          @blocks.delete(pid)
+          Process.kill(:KILL, pid)
+          Process.wait(pid)
+        rescue Errno::ESRCH, Errno::ECHILD
+          nil # it has ended
         end
       end
 

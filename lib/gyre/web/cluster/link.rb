@@ -87,6 +87,10 @@ module Gyre
 
         def closed? = @socket.closed?
 
+        # True if the other process has closed its end and nothing is left to receive. For a signal
+        # handler; a fork may have closed this end.
+        def left? = !closed? && @socket.recv_nonblock(1, Socket::MSG_PEEK, exception: false).to_s.empty?
+
         def close
           @tasks.each { |task| task.stop unless Task.current?.equal?(task) }
           @descriptors.each(&:close)

@@ -74,13 +74,15 @@ module Gyre
           @outbox.push(Link.line(stop: "now"))
         end
 
-        # Ends a mold by closing its link.
+        # Ends a mold by closing its link; a loading one is told, because it does not read the link.
         def dismiss
           return if leaving?
 
+          loading = beginning?
           @phase = :leaving
           expect_end
           @link.close
+          signal(:TERM) if loading
         end
 
         # Kills the process; false if it has ended.

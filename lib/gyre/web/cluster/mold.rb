@@ -52,6 +52,7 @@ module Gyre
         def self.become(*errors)
           DEAF_TO.each { |name| trap(name) { } } # while the app loads
           link = Link.new(Integer(ENV.delete(VARIABLE).split.first))
+          trap("TERM") { exit(1) if link.left? } # the supervisor dismisses it while it loads
           listeners, secrets = link.receive.values_at("listeners", "secrets")
           Sockets.keep_private(listeners.map { |each| each.fetch("descriptor") })
           yield(link, Sockets.from(listeners, owned: false), secrets).run

@@ -27,6 +27,7 @@ module Gyre
       #       └ the app does not load, a worker dies ──────────────────────────────────────►┘
       class Supervisor
         TICK_S = 0.5
+        LOADER = "the process that loads the code"
 
         attr_reader :crew
         attr_reader :count # number of workers wanted
@@ -217,9 +218,13 @@ module Gyre
         def supply_mold
           @generations.load(@generations.number) if @generations.missing?
         rescue SystemCallError => error
-          raise if @phase == :starting
+          return fail_to_start("#{LOADER} cannot be started: #{error.message}#{advice(error)}") if @phase == :starting
 
-          not_begun("the process that loads the code", error, @generations.respawn)
+          not_begun(LOADER, error, @generations.respawn)
+        end
+
+        def advice(error)
+          ". This user may not execute that file, or not enter a folder above it" if error.is_a?(Errno::EACCES)
         end
 
         # Delays the next try, because the system lacks processes, memory or descriptors.
@@ -305,7 +310,7 @@ module Gyre
           @generations.drop(mold)
           return current_mold_died(mold, status) if current
 
-          loading_failed(mold, mold.trouble || "the process that loads the code #{Member.end_of(status)}") if loading
+          loading_failed(mold, mold.trouble || "#{LOADER} #{Member.end_of(status)}") if loading
         end
 
         def current_mold_died(mold, status)
