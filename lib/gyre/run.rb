@@ -166,6 +166,7 @@ module Gyre
     # Called in a forked child, where only the forking fiber continues. Tasks above the forking task
     # end with it, all others at once. Does nothing if the fork was outside of tasks.
     def process_fork
+      @forker = @forker_fiber = nil # of a fork of this process's parent
       forker = Task.current? or return
       forker.forget_waiters
       @root.family.each { |task| task.stay_behind unless task.equal?(forker) }

@@ -31,7 +31,7 @@ module Gyre
     # Runs the remaining work, or stops it after an exception, then removes this thread's scheduler.
     # @api private
     def self.leave(failed)
-      Fiber.scheduler.instance_variable_set(:@leaving, failed)
+      Fiber.scheduler&.instance_variable_set(:@leaving, failed) # none if the program has removed it
       Fiber.set_scheduler(nil)
     ensure
       Fiber.set_scheduler(nil) if Fiber.scheduler # Ruby 3.1 keeps it after an exception
