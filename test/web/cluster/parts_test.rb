@@ -179,10 +179,10 @@ class WebClusterPartsTest < Minitest::Test
   end
 
   def test_a_program_that_the_user_may_not_execute_is_reported_as_that
-    spawn = -> { raise Errno::EACCES, "/root/bin/ruby" }
+    spawn = -> { raise Errno::EACCES, "/opt/own/ruby" }
     supervisor = Supervisor.new(count: 1, listeners: [], spawn: spawn, log: nil)
     refute supervisor.run
-    assert_equal "the process that loads the code cannot be started: Permission denied - /root/bin/ruby. " \
+    assert_equal "the process that loads the code cannot be started: Permission denied - /opt/own/ruby. " \
                  "This user may not execute that file, or not enter a folder above it", supervisor.failure
   end
 
