@@ -64,6 +64,13 @@ class WebRackCommandTest < Minitest::Test
     end
   end
 
+  def test_rackups_settings_and_addresses_reach_gyre_serve
+    options = { config: "app.ru", environment: "production", bind: "tcp://127.0.0.1:1,unix:///tmp/a.sock", body_bytes_limit: "10M", compress: "true" }
+    assert_equal %w[--environment production --bind tcp://127.0.0.1:1 --bind unix:///tmp/a.sock --body-bytes-limit 10M --compress app.ru],
+      served(options).last
+    refute_predicate command(environment: "production", config: "config.ru", builder: "run HELLO"), :workers?
+  end
+
   def test_the_rails_command_becomes_gyre_serve_with_the_same_options
     assert_equal [{ "PORT" => "3000" }, %w[--environment production config.ru]], served(RAILS)
     given = { **RAILS, user_supplied_options: %i[Host Port], Host: "127.0.0.1", Port: 4000, pid: "/run/app.pid" }

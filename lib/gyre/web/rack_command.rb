@@ -43,7 +43,7 @@ module Gyre
 
       # True if `gyre serve` would make workers for an app that rackup has loaded from a file.
       def workers?
-        return false if development? || !File.file?(@options[:config].to_s)
+        return false if development? || @options[:builder] || !File.file?(@options[:config].to_s)
 
         (file[:workers] || ENV["WEB_CONCURRENCY"]).to_s.match?(/\A(?:auto|0*[1-9]\d*)\z/) || file.key?(:beside) || jobs?
       end
@@ -91,7 +91,18 @@ module Gyre
         url = host if host&.include?("://")
         values = { environment: @environment, bind: url, host: (host unless url), port: (port if given?(:Port) && !url), pidfile: @options[:pid] }
         words = values.compact.flat_map { |name, value| ["--#{name}", value.to_s] }
-        [*words, *("--early-hints" if @options[:early_hints]), @options[:config] || "config.ru"]
+        @options[:bind].to_s.split(",").each { |address| words.push("--bind", address) }
+        [*words, *settings, @options[:config] || "config.ru"]
+      end
+
+      # Returns flags for the settings of rackup's -O.
+      def settings
+        @options.compact.flat_map do |name, value|
+          row = Handler::OPTIONS[name] or next []
+          next [value.to_s == "false" ? row.flag.sub("--", "--no-") : row.flag] if row.boolean?
+
+          (row.list ? value.to_s.split(",") : [value.to_s]).flat_map { |each| [row.flag, each] }
+        end
       end
     end
 
