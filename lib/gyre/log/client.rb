@@ -2,9 +2,9 @@
 
 # Gyre::Log::Client: a Logger that sends to a log server. Loaded by `require "gyre/log/client"`.
 # Needs neither a loop nor a scheduler; works in threads, fibers, signal handlers and forked
-# children. client/feed.rb sends the records.
+# children. client/sending.rb sends the records.
 
-require "gyre/log/client/feed"
+require "gyre/log/client/sending"
 require "gyre/log/client/logger_methods"
 require "gyre/loop"
 
@@ -12,7 +12,7 @@ module Gyre
   module Log
     # Logs to a log server; see docs/log.md.
     class Client < ::Logger
-      include Feed
+      include Sending
       include LoggerMethods
 
       # Starts to connect and returns at once.
@@ -45,8 +45,8 @@ module Gyre
         Loop.require_native("the log client")
         set_up_levels
         super(nil, level: level, progname: progname, formatter: formatter)
-        open_feed(service, host: host, port: port, address: address, key: key, acknowledged: acknowledged, tls: tls,
-                           connect_timeout: connect_timeout, **options)
+        open_sender(service, host: host, port: port, address: address, key: key, acknowledged: acknowledged, tls: tls,
+                             connect_timeout: connect_timeout, **options)
       end
     end
   end

@@ -3,7 +3,7 @@
 # `gyre log send`: sends a message, or the lines of standard input. The exit status tells whether
 # the server has stored all of them. Keeps nothing for later unless --spool is given.
 
-require "gyre/log/client/feed"
+require "gyre/log/client/sending"
 require "gyre/cli/log/target"
 require "gyre/settings/units"
 
@@ -22,9 +22,9 @@ module Gyre
         TEXT
         # A log client that is not a Logger.
         class Client
-          include Gyre::Log::Feed
+          include Gyre::Log::Sending
 
-          def initialize(service, **options) = open_feed(service, **options)
+          def initialize(service, **options) = open_sender(service, **options)
 
           def log(severity, message) = append(severity, message)
         end

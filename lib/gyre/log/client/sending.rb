@@ -14,7 +14,7 @@ require "gyre/loop"
 module Gyre
   module Log
     # Sends records; see {Client}.
-    module Feed
+    module Sending
       # @return [String]
       attr_reader :service
 
@@ -86,7 +86,7 @@ module Gyre
       private
 
       # Starts to connect and returns at once. The parameters are those of {Client#initialize}.
-      def open_feed(service, host: nil, port: nil, address: nil, key: nil, acknowledged: true, tls: nil, connect_timeout: 5, **options)
+      def open_sender(service, host: nil, port: nil, address: nil, key: nil, acknowledged: true, tls: nil, connect_timeout: 5, **options)
         @service = service.to_s
         address = Address.new(@service, address: address, host: host, port: port, key: key, tls: tls, connect_timeout: connect_timeout)
         @options = ClientOptions.new(address, acknowledged: acknowledged, **options)
@@ -95,7 +95,7 @@ module Gyre
         @sender.start
         # Clones of the client (TaggedLogging's) share this object. Its finalizer ends the thread.
         @shared = Object.new
-        ObjectSpace.define_finalizer(@shared, Feed.finalizer(@sender))
+        ObjectSpace.define_finalizer(@shared, Sending.finalizer(@sender))
       end
 
       # Appends a message to the outbox. Uses {#append_slowly} if the outbox refuses it.
