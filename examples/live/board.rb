@@ -30,13 +30,13 @@ class Board < Gyre::Live
     def weaker_side = FourInARow::SIDES.min_by { |side| pages.count { |page| page.side == side } }
   end
 
-  attr_reader :side
-
   keep :name, :side
 
+  # Drawn once and then kept: a page keeps only what mount leaves as it was.
+  def name = @name ||= NAMES.sample
+  def side = @side ||= Board.weaker_side
+
   def mount(_env)
-    @name = NAMES.sample
-    @side = Board.weaker_side
     return unless connected?
 
     Board.pages << self
@@ -50,16 +50,16 @@ class Board < Gyre::Live
   end
 
   on(:drop) do |column|
-    Board.tell("#{@name} (#{@side}) plays column #{Integer(column) + 1}.") if Board.game.drop(Integer(column), @side)
+    Board.tell("#{name} (#{side}) plays column #{Integer(column) + 1}.") if Board.game.drop(Integer(column), side)
   end
 
   on(:name) { |name| @name = name.strip[0, NAME_LENGTH] unless name.strip.empty? }
 
-  on(:side) { |_| @side = (FourInARow::SIDES - [@side]).first }
+  on(:side) { |_| @side = (FourInARow::SIDES - [side]).first }
 
   on(:again) do |_|
     Board.game = FourInARow.new
-    Board.tell("#{@name} begins a new game.")
+    Board.tell("#{name} begins a new game.")
   end
 
   def status
@@ -67,7 +67,7 @@ class Board < Gyre::Live
     return "#{game.winner.capitalize} has won." if game.winner
     return "Nobody has won." if game.over?
 
-    game.turn == @side ? "Your move." : "#{game.turn.capitalize} is to move."
+    game.turn == side ? "Your move." : "#{game.turn.capitalize} is to move."
   end
 
   def visitors
@@ -109,7 +109,7 @@ class Board < Gyre::Live
     </header>
     <div class="board">
     <% FourInARow::COLUMNS.times do |column| %>
-    <button class="column" live-click="drop" value="<%= column %>" aria-label="column <%= column + 1 %>" <%= "disabled" unless Board.game.turn == @side && !Board.game.over? %>>
+    <button class="column" live-click="drop" value="<%= column %>" aria-label="column <%= column + 1 %>" <%= "disabled" unless Board.game.turn == side && !Board.game.over? %>>
     <% (FourInARow::ROWS - 1).downto(0) do |row| %>
     <i class="<%= disc(column, row) %>"></i>
     <% end %>
@@ -117,7 +117,7 @@ class Board < Gyre::Live
     <% end %>
     </div>
     <footer>
-    <label class="name"><i class="you <%= @side %>"></i><input live-change="name" value="<%= @name %>" maxlength="<%= NAME_LENGTH %>" aria-label="your name"></label>
+    <label class="name"><i class="you <%= side %>"></i><input live-change="name" value="<%= name %>" maxlength="<%= NAME_LENGTH %>" aria-label="your name"></label>
     <button live-click="side">Switch</button>
     <button live-click="again">New game</button>
     </footer>

@@ -170,7 +170,7 @@ module Gyre
     # @api private
     def prepare(env)
       mount(env)
-      @token = token(State.scope(env), State.digests(kept_values))
+      @first = [State.scope(env), State.digests(kept_values)]
     end
 
     # @api private
@@ -193,8 +193,9 @@ module Gyre
 
     # @api private
     def embed(at: nil, nonce: nil)
-      attributes = { "data-at" => at, "data-state" => @token }.compact.map { |name, value| %( #{name}="#{ERB::Util.html_escape(value)}") }.join
-      Markup.new("<live-view#{attributes}>#{rendered}</live-view>\n<script#{%( nonce="#{nonce}") if nonce}>#{SCRIPT}</script>\n")
+      html = rendered # first, because it may set a kept variable for the first time
+      attributes = { "data-at" => at, "data-state" => token(*@first) }.compact.map { |name, value| %( #{name}="#{ERB::Util.html_escape(value)}") }.join
+      Markup.new("<live-view#{attributes}>#{html}</live-view>\n<script#{%( nonce="#{nonce}") if nonce}>#{SCRIPT}</script>\n")
     end
   end
 end

@@ -111,7 +111,7 @@ class MemcachedPromisesTest < Minitest::Test
     promise = client.async.set_multi({ "a" => "1" })
     eventually { slow.commands.any? }
     assert_raises(Gyre::TimeoutError) { promise.wait(timeout: 0.05) }
-    @gate << :go
+    2.times { @gate << :go } # the login and the first value ask the version
     eventually { slow.values.key?("a") }
     assert_nil promise.wait
     assert_equal "1", client.async.fetch("a").wait
