@@ -194,7 +194,8 @@ module Gyre
     # @api private
     def embed(at: nil, nonce: nil)
       html = rendered # first, because it may set a kept variable for the first time
-      attributes = { "data-at" => at, "data-state" => token(*@first) }.compact.map { |name, value| %( #{name}="#{ERB::Util.html_escape(value)}") }.join
+      attributes = { "data-at" => at, "data-state" => token(*@first) }.compact
+      attributes = attributes.map { |name, value| %( #{name}="#{ERB::Util.html_escape(value)}") }.join
       Markup.new("<live-view#{attributes}>#{html}</live-view>\n<script#{%( nonce="#{nonce}") if nonce}>#{SCRIPT}</script>\n")
     end
   end

@@ -101,8 +101,7 @@ module HTTP1Framing
       end
       responses["/old"] = [200, own, ["0\r\n\r\n"]]
       client.write("GET /old HTTP/1.0\r\n\r\n")
-      assert_equal 500, client.response.status
-      assert_match(/HTTP.1\.0/, served.errors.shift.to_s)
+      assert_equal 200, client.response.status # its content, as HTTP/1.0 has no chunks
     end
   end
 end
