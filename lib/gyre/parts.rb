@@ -4,6 +4,8 @@
 # Gemfile's line) is enough. Extends Gyre and the modules of its parts. Ruby's autoload alone would
 # not do: a part's inner files reopen its modules, and may be loaded first.
 
+require "monitor"
+
 module Gyre
   # @api private
   module Parts
@@ -22,6 +24,9 @@ module Gyre
       "Gyre::Log" => { Client: "gyre/log/client", Entry: "gyre/log/entry", Server: "gyre/log/server", Viewer: "gyre/log/viewer" },
       "Gyre::SSE" => { Client: "gyre/sse/client" }
     }.freeze
+    # Threads load one part at a time: parts require each other.
+    LOCK = Monitor.new
+    private_constant :LOCK
 
     # Registers an autoload only now, when the program names the constant: other threads then wait
     # until the part is loaded whole.
@@ -29,8 +34,10 @@ module Gyre
     def const_missing(constant)
       feature = FEATURES.dig(name, constant) or return super
 
-      autoload(constant, feature)
-      const_get(constant)
+      LOCK.synchronize do
+        autoload(constant, feature)
+        const_get(constant)
+      end
     end
   end
 end

@@ -12,8 +12,9 @@ GyreTest::Engines.test_case("TaskTimingTest") do
     Gyre.run do |task|
       start = monotonic_s
       child = task.after(0.02) { monotonic_s - start }
+      fiber = child.fiber
       2.times do
-        task.scheduler.unblock(nil, child.fiber)
+        task.scheduler.unblock(nil, fiber)
         task.yield
       end
       assert_operator child.wait, :>=, 0.02
