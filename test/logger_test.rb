@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Without Ruby's Logger the error names the gem, once, whoever asks for it.
+# Without Ruby's Logger the error names the gem, once, for each part that needs it.
 require "test_helper"
 
 class LoggerTest < Minitest::Test

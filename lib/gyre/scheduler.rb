@@ -117,7 +117,7 @@ module Gyre
     # @return [String]
     def inspect = "#<#{self.class} #{closed? ? "closed" : backend}>"
 
-    # Methods of a close, and of those who override one.
+    # Methods of a close, and of overrides of one.
     CLOSING = %w[leaving? scheduler_close close bind_call].freeze
     private_constant :CLOSING
 

@@ -125,7 +125,7 @@ module HTTPPumaContract
       end
     end
 
-    # libnghttp2 drops a longer one without a word.
+    # libnghttp2 drops a longer one silently.
     def test_a_head_is_sent_or_its_stream_reset
       app = ->(env) { [200, { "x" => Array.new(Integer(env["QUERY_STRING"])) { "y" * 1000 } }, ["hello"]] }
       serve(app) do |served|
