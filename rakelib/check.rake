@@ -19,7 +19,7 @@ module GyreCheck
                          conformance/|scheduler/portable/|async/(?!selector_test)|cli/|
                          log/(?!(?:client|client/outbox|ingest|server|output/checksum)_test)|
                          loop/(?:backend_contract|lag|select|timers)_test|
-                         (?:tidy|gem|examples|showcase|rackup_handler|jruby|async|portable_engine)_test|
+                         (?:tidy|gem|first_minutes|parts|examples|showcase|rackup_handler|jruby|async|portable_engine)_test|
                          websocket/churn_test|net/(?!(?:transport|tls|tls_records|tls_server|faults|datagram|deferred_send)_test))}x
   # What a sample of those leaves out beside it: Ruby above the native engine, C programs that have
   # sanitizers of their own, and tests that ask little but take long.

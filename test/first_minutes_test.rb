@@ -19,8 +19,8 @@ class FirstMinutesTest < Minitest::Test
   NEEDS = { "gyre/async" => /gem "async"|Async needs Ruby 3.3/, "gyre/memcached/dalli" => /gem "logger"/, "gyre/log/client" => /gem "logger"/ }.freeze
   # As test/gem_test.rb has it.
   QUICK = "-j2 CFLAGS=-fPIC\\ -std=gnu11\\ -fvisibility=hidden"
-  # Guides whose first program needs no server of another kind.
-  FIRST_PROGRAMS = %w[README.md docs/getting-started.md docs/tasks.md docs/loop.md docs/net.md docs/realtime.md docs/testing.md].freeze
+  # Guides whose first program is a program of its own, no config.ru.
+  FIRST_PROGRAMS = %w[README.md docs/getting-started.md docs/tasks.md docs/loop.md docs/net.md docs/testing.md].freeze
 
   def test_the_demo_starts_and_its_page_websocket_and_event_stream_answer
     Dir.mktmpdir("gyre-home") do |home|

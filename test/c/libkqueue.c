@@ -1,8 +1,10 @@
 /*
- * Mends a fault of libkqueue up to 2.7.0, which its later versions have mended themselves: it keeps
- * a pointer to a freed knote when the number of a closed descriptor stands for another file, for
- * epoll_ctl(2) then fails with ENOENT, and it expects EBADF. Linked with the C tests of the kqueue
- * backend, preloaded for its Ruby tests. test/loop/libkqueue_faults_test.rb shows the fault.
+ * Mends two faults of libkqueue up to 2.7.0. It keeps a pointer to a freed knote when the number of
+ * a closed descriptor stands for another file, for epoll_ctl(2) then fails with ENOENT, and it
+ * expects EBADF; its later versions have mended this themselves. And it takes a socket's error for
+ * fflags by SO_ERROR, which clears the error: the program then finds a socket without an error and
+ * without a peer. A kernel's kqueue leaves it. Linked with the C tests of the kqueue backend,
+ * preloaded for its Ruby tests. test/loop/libkqueue_faults_test.rb shows the first fault.
  */
 #ifdef __linux__
 #define _GNU_SOURCE
@@ -10,15 +12,27 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+
+static int in_libkqueue(void *address) {
+  Dl_info caller;
+  return dladdr(address, &caller) && strstr(caller.dli_fname, "libkqueue");
+}
 
 int epoll_ctl(int queue, int operation, int fd, struct epoll_event *event) {
   static int (*next)(int, int, int, struct epoll_event *);
-  Dl_info caller;
   if (!next) *(void **)&next = dlsym(RTLD_NEXT, "epoll_ctl");
   int result = next(queue, operation, fd, event);
-  if (result < 0 && errno == ENOENT && dladdr(__builtin_return_address(0), &caller) &&
-      strstr(caller.dli_fname, "libkqueue"))
-    errno = EBADF;
+  if (result < 0 && errno == ENOENT && in_libkqueue(__builtin_return_address(0))) errno = EBADF;
   return result;
+}
+
+int getsockopt(int fd, int level, int option, void *restrict value, socklen_t *restrict length) {
+  static int (*next)(int, int, int, void *, socklen_t *);
+  if (!next) *(void **)&next = dlsym(RTLD_NEXT, "getsockopt");
+  if (level != SOL_SOCKET || option != SO_ERROR || !in_libkqueue(__builtin_return_address(0)))
+    return next(fd, level, option, value, length);
+  memset(value, 0, *length);
+  return 0;
 }
 #endif

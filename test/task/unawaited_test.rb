@@ -29,6 +29,22 @@ GyreTest::Engines.test_case("TaskUnawaitedTest") do
     set.call(before)
   end
 
+  def test_the_failure_of_a_forgotten_task_is_reported_while_its_parent_runs_on
+    _, said = capture do
+      looking_after(0.1) do
+        Gyre.run do |task|
+          5.times { |index| start_and_forget(task, "forgotten #{index}") }
+          eventually(what: "a report") do
+            use_fibers(task)
+            $stderr.string.include?("out of reach")
+          end
+        end
+      end
+    end
+    assert_equal 5, said.scan("out of reach").size
+    assert_equal 5, said.scan(/task "forgotten \d"/).uniq.size
+  end
+
   def test_the_failure_of_a_referenced_task_can_be_awaited_however_late
     _, said = capture do
       looking_after(0.1) do

@@ -60,9 +60,12 @@ class HTTPClientOriginTest < Minitest::Test
       client = Gyre::HTTP::Client.new(proxy: server.url.sub("//", "//a+b:c%40@"))
       assert_equal "ok", client.get("http://chat.test/", headers: { "Upgrade" => "x", "connection" => "upgrade" }).body
       assert_equal 2, server.heads
+      client.close
     end
     scripted(->(peer) { peer.head && peer.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") }) do |server|
-      Gyre::HTTP::Client.new(proxy: server.url.sub("//", "//a+b:c%40@")).get("http://chat.test/")
+      client = Gyre::HTTP::Client.new(proxy: server.url.sub("//", "//a+b:c%40@"))
+      client.get("http://chat.test/")
+      client.close
       assert_equal "a+b:c@", server.last_head[/^proxy-authorization: Basic (\S+)/i, 1].unpack1("m")
     end
   end

@@ -23,7 +23,7 @@ module Gyre
           @lock = Thread::Mutex.new
           @uses = @next_s = 0
           @armed = false # whether the loop has the timer
-          Home.of_threads[self] = true unless scheduler
+          Home.of_threads[self] = self unless scheduler # see Pool#renew
         end
 
         def [](key) = @pools[key]
@@ -46,7 +46,7 @@ module Gyre
             arm unless @armed
           else
             now_s = Clock.now
-            (Home.of_threads.keys | [self]).each { |home| home.sweep(now_s) } if now_s >= @next_s
+            (Home.of_threads.values | [self]).each { |home| home.sweep(now_s) } if now_s >= @next_s
           end
           @uses += 1
         end

@@ -98,7 +98,9 @@ module Gyre
 
         # Returns the places that are taken. A place is not taken for good: if its connection was
         # lost by an exception, a kill or a forgotten response, the collector frees it.
-        def open = @places.keys.select { |place| place.is_a?(Making) ? !place.over : @places[place] && !place.transport.closed? }
+        def open
+          @places.values.select { |place| place && (place.is_a?(Making) ? !place.over : !place.transport.closed?) }
+        end
 
         private
 
@@ -151,8 +153,8 @@ module Gyre
         # Drops closed connections now and then: keys cannot be deleted before Ruby 3.3.
         def new_place
           limit = @origin.limits.connections_limit
-          @places = open.each_with_object(ObjectSpace::WeakMap.new) { |place, places| places[place] = true } if @places.size > (2 * limit) + 8
-          Making.new(false).tap { |place| @places[place] = true }
+          @places = open.each_with_object(ObjectSpace::WeakMap.new) { |place, places| places[place] = place } if @places.size > (2 * limit) + 8
+          Making.new(false).tap { |place| @places[place] = place }
         end
 
         # Ends an idle HTTP/2 connection that takes no requests, such as a silent one.
@@ -170,7 +172,7 @@ module Gyre
         def connect(held, place, until_s)
           @home.make_room
           held[0] = connection = @origin.connect(until_s)
-          @places[connection] = true
+          @places[connection] = connection
           @shared << connection if connection.shared?
           connection
         rescue *FAILURES => error
@@ -207,7 +209,9 @@ module Gyre
           @changed = Thread::ConditionVariable.new
           @idle = [] # HTTP/1.1 connections; the connection used last is at the end
           @shared = [] # HTTP/2 connections
-          @places = ObjectSpace::WeakMap.new # connections and Making => whether the place counts
+          # Connections and Making => themselves; false: the place no longer counts. Ruby 3.1 gives
+          # dead objects by #keys, and by #values if they are not their own keys.
+          @places = ObjectSpace::WeakMap.new
           @waiting = 0
           @failure = nil # error of the last connection that others waited for
         end
