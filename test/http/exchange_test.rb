@@ -16,7 +16,7 @@ class HTTPExchangeTest < Minitest::Test
   def test_called_with_headers_it_sends_early_hints
     exchange = GyreTest::FakeExchange.new
     assert_equal true, exchange.call({ "link" => "a" })
-    assert_equal [[:write_interim, 103, { "link" => "a" }]], exchange.calls
+    assert_equal [[:write_interim, 103, { "link" => ["a"] }]], exchange.calls
     exchange.call(nil)
     assert_equal [:write_interim, 103, nil], exchange.calls.last, "nothing but a missing argument is a hijack"
   end

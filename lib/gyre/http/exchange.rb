@@ -78,7 +78,7 @@ module Gyre
 
       # Implements rack.hijack, and rack.early_hints if headers are given. Two separate objects for
       # each request would cost more than the rest of the env.
-      def call(headers = NOTHING) = NOTHING.equal?(headers) ? hijack : write_interim(103, headers.transform_values { |value| lines(value) })
+      def call(headers = NOTHING) = NOTHING.equal?(headers) ? hijack : write_interim(103, headers&.transform_values { |value| lines(value) })
 
       # Rack 2's apps, and Rails 7.0, join several values by line ends.
       def lines(value) = value.is_a?(String) ? value.split("\n") : value

@@ -35,7 +35,9 @@ class HTTPClientOriginTest < Minitest::Test
       end
     end
     scripted(script) do |server|
-      Gyre::HTTP::Client.new(server.url, proxy: nil).get("/start")
+      client = Gyre::HTTP::Client.new(server.url, proxy: nil)
+      client.get("/start")
+      client.close
       assert_match(%r{\AGET /end\?x=1 }, server.last_head)
     end
   end
