@@ -26,6 +26,7 @@ module SchedulerContract
     end
 
     def test_an_exception_that_ends_its_thread_does_not_wait_for_fibers
+      skip "Ruby 3.1 does not close the scheduler of a thread that an exception ends" if RUBY_VERSION < "3.2"
       cleaned = false
       thread = Thread.new do
         Thread.current.report_on_exception = false
@@ -38,7 +39,7 @@ module SchedulerContract
         raise "the thread's own"
       end
       assert_equal "the thread's own", assert_raises(RuntimeError) { thread.join(HANG_S) }.message
-      assert cleaned if RUBY_VERSION >= "3.2" # 3.1 does not close the scheduler of a thread that an exception ends
+      assert cleaned
     end
 
     def test_run_until_ends_when_its_block_is_true_and_leaves_the_rest_for_later
