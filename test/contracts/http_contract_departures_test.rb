@@ -293,11 +293,11 @@ module HTTPDeparturesContract
           gate.pop && io.write("x") && io.close
           [200, {}, []]
         else
-          env["rack.response_finished"] << ->(*) { sleep(0.05) }
+          env["rack.response_finished"] << ->(*) { sleep(0.35) }
           [200, {}, ["x"]]
         end
       end
-      serve(app, limits: { request_timeout_s: 0.02 }) do |served|
+      serve(app, limits: { request_timeout_s: 0.3 }) do |served|
         events = connect(served).request("GET /events HTTP/1.1")
         hijacked = connect(served).request("GET /hijack HTTP/1.1")
         client = connect(served)
@@ -310,9 +310,9 @@ module HTTPDeparturesContract
 
     def test_the_time_of_waiting_for_the_client_does_not_count
       app = ->(env) { [200, {}, [env["rack.input"].read]] }
-      serve(app, limits: { request_timeout_s: 0.05 }) do |served|
+      serve(app, limits: { request_timeout_s: 0.3 }) do |served|
         client = connect(served).request("POST / HTTP/1.1", "a", content_length: 2)
-        refute client.socket.wait_readable(0.12)
+        refute client.socket.wait_readable(0.4)
         client.write("b")
         assert_equal "ab", client.response.body
       end
