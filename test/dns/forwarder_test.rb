@@ -128,6 +128,16 @@ class DNSForwarderTest < Minitest::Test
     end
   end
 
+  def test_an_interrupt_while_a_reply_is_kept_ends_the_server
+    upstream = scripted { |bytes| reply_to(bytes, ANSWER) }
+    assert_raises(Interrupt) do
+      passing_on(upstream, cache_bytes: 1 << 20) do |server|
+        server.instance_variable_get(:@cache).define_singleton_method(:store) { |*, **| raise Interrupt }
+        assert_equal ["192.0.2.1"], addresses(server)
+      end
+    end
+  end
+
   def test_a_failing_or_closed_server_leads_to_the_next_one
     closed = Struct.new(:address).new("127.0.0.1:#{free_port}")
     [scripted { |bytes| reply_to(bytes, rcode: 2) }, closed].each do |first|

@@ -100,6 +100,8 @@ module UpstreamCases
     2.times { assert_equal "192.0.2.1", answer(upstream, "Example.org") }
     assert_equal 3, server.queries.size
     assert_equal "\x07Example\x03org".b, server.queries.last.byteslice(12, 12)
+    failing = scripted { |bytes| reply_to(bytes, rcode: 5) }
+    assert_equal "192.0.2.1", answer(upstream(failing, server, attempts: 1), "Example.org")
   end
 
   def test_a_server_behind_a_router_that_drops_edns_is_asked_without_after_half_the_time
@@ -168,6 +170,28 @@ module UpstreamCases
       Gyre::DNS::Message.parse(bytes).edns ? bytes.byteslice(0, 2) + "\x80\x01\0\0\0\0\0\0\0\0".b : reply_to(bytes, "example.org 60 A 192.0.2.1")
     end
     assert_equal "192.0.2.1", answer(upstream(server, timeout_s: 60), "example.org")
+  end
+
+  def test_a_server_that_repeats_what_makes_it_be_asked_again_is_asked_again_once
+    formerr = ->(bytes) { bytes.byteslice(0, 2) + "\x80\x01\0\0\0\0\0\0\0\0".b }
+    swapped = ->(bytes) { reply_to(bytes.b.tap { |query| query[12, 13] = query.byteslice(12, 13).swapcase }, "example.org 60 A 192.0.2.66") }
+    truncated = ->(bytes) { reply_to(bytes, flags: Gyre::DNS::Message::TC) }
+    [formerr, swapped, truncated].each do |change|
+      first = nil
+      server = scripted { |bytes, over| [change.call(first ||= bytes)] * 50 unless over == :tcp && server.close_connections }
+      # The second server is silent, too: late packets of the first one are read meanwhile.
+      in_its_way { upstream(server, scripted { nil }, timeout_s: 0.1, attempts: 1).exchange([Gyre::DNS::Query.ask("example.org", 1)]) }
+      assert_operator server.queries.size, :<=, 4 # at first, after half the time, without EDNS or random case, over TCP
+    end
+  end
+
+  def test_a_server_that_answers_each_connection_as_if_it_knew_no_edns_has_failed
+    first = nil
+    server = scripted { |bytes| (first ||= bytes).byteslice(0, 2) + "\x80\x01\0\0\0\0\0\0\0\0".b }
+    query = Gyre::DNS::Query.ask("example.org", 1)
+    in_its_way { track(Gyre::DNS::Upstream.new("tcp://#{server.address}", timeout_s: 60, attempts: 1)).exchange([query]) }
+    refute_predicate query, :answered?
+    assert_equal 2, server.queries.size
   end
 
   def test_raced_servers_are_asked_at_once_and_the_first_answer_counts

@@ -219,16 +219,19 @@ static VALUE keep_body(VALUE argument) {
   return rb_funcall(arrival->transaction, rb_intern("keep"), 1, rb_str_new(arrival->response, (long)arrival->length));
 }
 
-/* Passes a reply to the cache. */
-static void keep_reply(VALUE transaction, const char *reply, size_t length) {
+/* Passes a reply to the cache. Returns the state of what was raised, such as an Interrupt. */
+static int keep_reply(VALUE transaction, const char *reply, size_t length) {
   struct arrival arrival = {.transaction = transaction, .response = reply, .length = length};
   int state = 0;
   rb_protect(keep_body, (VALUE)&arrival, &state);
-  if (state) rb_set_errinfo(Qnil); /* no memory: the reply is not kept */
+  if (!state || !RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eNoMemError))) return state;
+  rb_set_errinfo(Qnil); /* the reply is not kept */
+  return 0;
 }
 
-/* Sends the response. If no usable reply came, the rules get the question again. */
-static void answer_deferred(VALUE transaction, const char *reply, size_t length) {
+/* Sends the response. If no usable reply came, the rules get the question again. `state`: NULL
+ * without a reply; if it is not 0, replies are not kept. */
+static void answer_deferred(VALUE transaction, const char *reply, size_t length, int *state) {
   struct receiver *receiver = get(gyre_dns_transaction_get(transaction)->receiver);
   struct arrival arrival;
   receiver->waiting--;
@@ -236,7 +239,7 @@ static void answer_deferred(VALUE transaction, const char *reply, size_t length)
   if (!to) return;
   if (reply) {
     arrival.length = gyre_dns_transaction_adopt(transaction, reply, length, (uint8_t *)to);
-    if (arrival.length) keep_reply(transaction, reply, length);
+    if (arrival.length && !*state) *state = keep_reply(transaction, reply, length);
   }
   if (arrival.length)
     send_response(&arrival, to);
@@ -341,11 +344,11 @@ static void forwarder_mark(void *opaque) {
 /* No write barriers, because places change with every question. */
 GYRE_TYPE(forwarder_type, "Gyre::DNS::Forwarder", forwarder_mark, RUBY_DEFAULT_FREE, NULL, 0);
 
-static void give_back(struct forwarder *forwarder, struct place *place, const char *reply, size_t length) {
+static void give_back(struct forwarder *forwarder, struct place *place, const char *reply, size_t length, int *state) {
   VALUE transaction = place->transaction;
   place->transaction = Qfalse;
   forwarder->taken--;
-  answer_deferred(transaction, reply, length);
+  answer_deferred(transaction, reply, length, state);
   RB_GC_GUARD(transaction);
 }
 
@@ -356,7 +359,7 @@ static void close_client(struct gyre_client *client) {
   leave(&forwarder->packets);
   close(forwarder->packets.fd);
   for (int i = 0; i < PLACES && forwarder->taken; i++)
-    if (forwarder->places[i].transaction) give_back(forwarder, &forwarder->places[i], NULL, 0);
+    if (forwarder->places[i].transaction) give_back(forwarder, &forwarder->places[i], NULL, 0, NULL);
   RB_GC_GUARD(self);
 }
 
@@ -396,22 +399,24 @@ static bool is_answer(const struct place *place, const struct gyre_datagram_pack
 }
 
 /* Ignores packets with unknown ids. After an invalid reply the rules ask from another port. */
-static void take(struct forwarder *forwarder, const struct gyre_datagram_packet *packet) {
+static void take(struct forwarder *forwarder, const struct gyre_datagram_packet *packet, int *state) {
   if (packet->length < GYRE_DNS_HEADER_BYTES) return;
   struct place *place = &forwarder->places[gyre_dns_16((const uint8_t *)packet->bytes) % PLACES];
   if (!place->transaction || memcmp(packet->bytes, place->drawn, 2) != 0) return;
-  give_back(forwarder, place, is_answer(place, packet) ? packet->bytes : NULL, packet->length);
+  give_back(forwarder, place, is_answer(place, packet) ? packet->bytes : NULL, packet->length, state);
 }
 
 static void on_reply(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   struct forwarder *forwarder = GYRE_CONTAINER(watch, struct forwarder, packets.watch);
   struct gyre_datagram_packet packets[GYRE_DATAGRAM_BATCH];
-  int count = gyre_datagram_receive(forwarder->packets.fd, GYRE_DATAGRAM_QUEUED, packets, GYRE_DATAGRAM_BATCH);
-  for (int i = 0; i < count; i++) take(forwarder, &packets[i]);
+  int count = gyre_datagram_receive(forwarder->packets.fd, GYRE_DATAGRAM_QUEUED, packets, GYRE_DATAGRAM_BATCH),
+      state = 0;
+  for (int i = 0; i < count; i++) take(forwarder, &packets[i], &state);
   if ((count < 0 && count != -EAGAIN) || (forwarder->taken == 0 && is_old(forwarder)))
     close_client(&forwarder->packets.client); /* after an error the server is unreachable */
   else
     await_more(&forwarder->packets, count);
+  if (state) rb_jump_tag(state);
 }
 
 /* Opens a UDP socket to the name server at `sockaddr`, in this thread's scheduler. `random`: a
@@ -478,7 +483,7 @@ static VALUE forwarder_take(VALUE self, VALUE transaction) {
   (void)gyre_dns_put_question(&writer, name, asked->type, GYRE_DNS_IN);
   put_query(asked, &writer, gyre_dns_16(place->drawn));
   int error = gyre_datagram_send(forwarder->packets.fd, (const char *)query, writer.length, NULL);
-  if (error == -EAGAIN) give_back(forwarder, place, NULL, 0);
+  if (error == -EAGAIN) give_back(forwarder, place, NULL, 0, NULL);
   /* Another error may concern an earlier packet (udp(7)): the server is unreachable. */
   if (error && error != -EAGAIN) close_client(&forwarder->packets.client);
   return Qtrue;

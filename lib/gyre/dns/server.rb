@@ -29,8 +29,8 @@ module Gyre
       STREAM_PLACES = 100
       # Maximum answers of a cache, of which cache_bytes usually allows fewer.
       CACHED_LIMIT = 100_000
-      NO_CACHE = Cache.new
-      private_constant :STREAM_PLACES, :CACHED_LIMIT, :NO_CACHE
+      UNCACHED = Cache.new.stats.freeze
+      private_constant :STREAM_PLACES, :CACHED_LIMIT, :UNCACHED
 
       # Binds the sockets, so that {#run} needs no privileges.
       # @param endpoints [Array<String>] host:port, udp://…, tcp://…, tls://host?cert=PATH&key=PATH
@@ -133,7 +133,7 @@ module Gyre
       # @return [Hash{Symbol => Integer}] queries:, answers:, malformed:, refused:, dropped:, …
       # @see file:docs/dns.md
       def stats
-        { **@responder.counts, **(@cache || NO_CACHE).stats, waiting: @waiting + @receivers.sum(&:waiting),
+        { **@responder.counts, **(@cache&.stats || UNCACHED), waiting: @waiting + @receivers.sum(&:waiting),
           connections: @streams.sum { |server| server.stats[:connections] } }
       end
 

@@ -175,6 +175,7 @@ module Gyre
         begun_s = Clock.now
         @end_s = begun_s + timeout_s
         @open = servers.to_h { |server| [server, @queries.dup] }.compare_by_identity # queries without a reply
+        @reactions = [] # a server may repeat a reply that makes it be asked again
         [[begun_s + timeout_s / 2.0, true], [@end_s, false]].each do |until_s, first|
           @open.each { |server, queries| send_to(server, queries, edns: first || heard?(server)) }
           take(*receive(until_s)) until @open.each_value.all? { |left| left.all?(&:answered?) } || @queries.all?(&:answered?) || Clock.now >= until_s
@@ -239,6 +240,8 @@ module Gyre
 
         verdict = nil
         query = @queries.find { |each| !each.answered? && (verdict = each.verdict(packet)) } or return
+        return unless first?(server, query, verdict)
+
         @upstream.lacks(server, :edns) if verdict == :without_edns || (query.bare?(packet) && !heard?(server))
         @heard[server] = true
         case verdict
@@ -249,6 +252,9 @@ module Gyre
         end
       end
 
+      # Returns whether this verdict is the first about a query to this server.
+      def first?(*reaction) = !@reactions.include?(reaction) && @reactions << reaction
+
       def settle(server, query, packet, verdict)
         query.keep(packet, verdict, server)
         @open[server]&.delete(query)
@@ -257,8 +263,9 @@ module Gyre
       # Asks again over TCP, which proves the sender. Without TCP, old routers get the name as it
       # was given, from a new port.
       def prove(server, query)
+        before = query.reply # another server's failure
         by_stream(server, [query], (Clock.now + @end_s) / 2)
-        return if query.answered? || query.reply
+        return unless query.reply.equal?(before)
 
         @upstream.lacks(server, :mixed)
         @open[server] |= [query] if @open[server]
@@ -271,13 +278,14 @@ module Gyre
         queries.each { |query| write(query, server) }
         found = @upstream.stream(server).exchange(queries, until_s)
         verdicts = found.to_h { |query, packet| [query, query.verdict(packet)] }.compact
-        verdicts.each do |query, verdict|
+        left = queries.reject do |query|
+          verdict = verdicts[query] or next
           @heard[server] = true
-          next @upstream.lacks(server, :edns) if verdict == :without_edns
+          next @upstream.lacks(server, :edns) && false if verdict == :without_edns && first?(server, query, verdict)
 
-          settle(server, query, found[query], verdict == :failure ? verdict : :answer)
+          settle(server, query, found[query], %i[failure without_edns].include?(verdict) ? :failure : :answer)
+          true
         end
-        left = queries.reject { |query| verdicts.fetch(query, :without_edns) != :without_edns }
         by_stream(server, left, until_s) if left.any? && verdicts.any? && Clock.now < until_s
       rescue *FAILURES => error
         queries.each { |query| query.failures << "#{server}: #{error.message}" }

@@ -90,7 +90,11 @@ class CLIDNSServeTest < Minitest::Test
 
   def test_an_upstream_answers_the_rest
     upstream = scripted { |bytes| reply_to(bytes, "#{name_of(bytes)} 60 A 192.0.2.5") }
-    with_server("--upstream", "127.0.0.1:#{upstream.port}") { |server| assert_equal "192.0.2.5", address(server, "x.test") }
+    with_server("--upstream", "127.0.0.1:#{upstream.port}", "--metrics", "127.0.0.1:0") do |server, _, _, metrics|
+      2.times { assert_equal "192.0.2.5", address(server, "x.test") }
+      rows = Net::HTTP.get(URI("#{metrics}/metrics")).scan(/^gyre_dns_(\w+) (\d+)$/).to_h { |name, value| [name, value.to_i] }
+      assert_equal [2, 2, 1, 1, 1], rows.values_at("queries_total", "asked_total", "cache_hits_total", "cache_misses_total", "cache_entries")
+    end
   ensure
     close_scripted
   end
