@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# The DNS servers of bench/dns that are written in Ruby. Arguments: SUBJECT PORT [ZONE-FILE |
+# The DNS servers of bench/dns that are written in Ruby. Arguments: SUBJECT PORT [ZONE-FILE [ZONES] |
 # UPSTREAM-PORT].
 
 require "resolv"
 
-subject, port, given = ARGV
+subject, port, given, zones = ARGV
 port = Integer(port)
 IN = Resolv::DNS::Resource::IN
 NAME = /\Aname\d+\.bench\.test\z/i.freeze
@@ -28,8 +28,11 @@ kind = subject[/-(\w+)\z/, 1]
 if subject.start_with?("gyre")
   require "gyre"
   require "gyre/dns"
-  rules = RULES[kind] || { "zone" => proc { zone("bench.test", given) }, "passthrough" => proc { upstream("127.0.0.1:#{given}") } }.fetch(kind)
-  Gyre::DNS.run("127.0.0.1:#{port}", waiting_limit: 20_000, &rules)
+  rules = RULES[kind] || {
+    "zone" => proc { zone("bench.test", given) }, "zones" => proc { zones.to_i.times { |index| zone("zone#{index}.test", given) } },
+    "passthrough" => proc { upstream("127.0.0.1:#{given}") }, "forwarder" => proc { upstream("127.0.0.1:#{given}") }
+  }.fetch(kind)
+  Gyre::DNS.run("127.0.0.1:#{port}", waiting_limit: 20_000, **(kind == "passthrough" ? { cache_bytes: 0 } : {}), &rules)
 else
   require "rubydns"
   Console.logger.off! if Console.logger.respond_to?(:off!)

@@ -14,6 +14,8 @@ module Bench
     LABELS = {
       "gyre-zone" => "Gyre, a zone", "gyre-block" => "Gyre, a Ruby block", "rubydns-block" => "RubyDNS, a Ruby block",
       "dnsmasq" => "dnsmasq, a hosts file", "nsd" => "nsd, a zone",
+      "gyre-zones" => "Gyre", "nsd-zones" => "nsd",
+      "gyre-forwarder" => "Gyre", "dnsmasq-forwarder" => "dnsmasq", "unbound-forwarder" => "unbound",
       "gyre-passthrough" => "Gyre", "rubydns-passthrough" => "RubyDNS", "dnsmasq-passthrough" => "dnsmasq",
       "gyre-waiting" => "Gyre", "rubydns-waiting" => "RubyDNS",
       "gyre" => "Gyre's resolver", "gyre-names" => "getaddrinfo in Gyre's tasks, by its resolver",
@@ -23,15 +25,17 @@ module Bench
 
     # Answers as fast as they come.
     class Answers < Scenario
-      def initialize
-        super("answers", "Answers from memory: A records of #{DNSServers::NAMES} names, 100 queries under way",
-              subjects: %w[gyre-zone gyre-block rubydns-block dnsmasq nsd],
+      def initialize(key, title, subjects, queries: "queries", forwards: false)
+        super(key, "#{title}, 100 queries under way", subjects: subjects,
               columns: [Column.new("answers/s", :answers_per_s, 0), Column.new("server CPU, µs an answer", :cpu_us, 2), Column.new("lost", :lost, 0),
                         Column.new("RSS, MB", :rss_mb, 1)])
+        @queries = queries
+        @forwards = forwards
       end
 
       def measure(subject, settings)
-        server = DNSServers.start(subject)
+        @upstream ||= DNSServers.start("nsd", core: LOAD_CORE) if @forwards
+        server = DNSServers.start(subject, *@upstream&.port&.to_s)
         run(server, [settings[:seconds] / 2, 1].max)
         before_s = server.tree.cpu_s
         result = run(server, settings[:seconds])
@@ -41,9 +45,14 @@ module Bench
         server&.stop
       end
 
+      def finish
+        @upstream&.stop
+        @upstream = nil
+      end
+
       private
 
-      def run(server, seconds) = DNSServers.load(server.port, "-l", seconds.to_s, "-c", "16", "-q", "100", "-t", "1")
+      def run(server, seconds) = DNSServers.load(server.port, "-l", seconds.to_s, "-c", "16", "-q", "100", "-t", "1", queries: @queries)
     end
 
     # Passes queries on to nsd, at a fixed rate.
@@ -153,7 +162,13 @@ module Bench
       end
     end
 
-    SCENARIOS = [Answers.new, Passthrough.new, Waiting.new, Names.new].freeze
+    SCENARIOS = [
+      Answers.new("answers", "Answers from memory: A records of #{DNSServers::NAMES} names", %w[gyre-zone gyre-block rubydns-block dnsmasq nsd]),
+      Answers.new("zones", "Answers from #{DNSServers::ZONES} zones", %w[gyre-zones nsd-zones], queries: "queries-of-zones"),
+      Answers.new("forwarder", "A warm forwarder: #{DNSServers::NAMES} names, asked before", %w[gyre-forwarder dnsmasq-forwarder unbound-forwarder],
+                  forwards: true),
+      Passthrough.new, Waiting.new, Names.new
+    ].freeze
 
     def name = "dns"
     def title = "DNS: Gyre, RubyDNS, dnsmasq, nsd, and resolvers"
@@ -161,10 +176,10 @@ module Bench
     def scenarios = SCENARIOS
     def subject_option = "subjects"
     def labels = LABELS
-    def programs(_subjects) = %w[taskset dnsperf dnsmasq nsd unshare]
+    def programs(_subjects) = %w[taskset dnsperf dnsmasq nsd unbound unshare]
 
     def versions(_subjects)
-      debian = { "dnsmasq" => %w[dnsmasq --version], "nsd" => %w[nsd -v] }.transform_values do |program, flag|
+      debian = { "dnsmasq" => %w[dnsmasq --version], "nsd" => %w[nsd -v], "unbound" => %w[unbound -V] }.transform_values do |program, flag|
         Open3.capture2e(Setup.program(program), flag).first[/\d+\.\d+[.\d]*/]
       end
       { "gyre" => Machine.gyre, **debian }.merge(Setup.gem_versions.slice("rubydns", "async-dns", "async"))
@@ -181,6 +196,10 @@ module Bench
         ratio("a Ruby block: answers/s against RubyDNS", :at_least, 5, "answers", :answers_per_s, "gyre-block", "rubydns-block"),
         ratio("a Ruby block: CPU time against nsd", :at_most, 1.15, "answers", :cpu_us, "gyre-block", "nsd"),
         ratio("a zone: CPU time against nsd", :at_most, 0.95, "answers", :cpu_us, "gyre-zone", "nsd"),
+        ratio("#{DNSServers::ZONES} zones: CPU time against nsd", :at_most, 1.15, "zones", :cpu_us, "gyre-zones", "nsd-zones"),
+        *%w[dnsmasq unbound].map do |other|
+          ratio("a warm forwarder: answers/s against #{other}", :at_least, 1, "forwarder", :answers_per_s, "gyre-forwarder", "#{other}-forwarder")
+        end,
         figure("passed on at #{Passthrough::RATE}/s: p99", :at_most, 5, " ms", 2, "passthrough", :p99_ms, subject: "gyre-passthrough", pick: :max),
         figure("passed on at #{Passthrough::RATE}/s: answers/s", :at_least, Passthrough::RATE * 0.99, "", 0, "passthrough", :answers_per_s,
                subject: "gyre-passthrough", pick: :min),

@@ -28,7 +28,7 @@ module Bench
     # The program, or the header in C, that each Debian package is needed for.
     PACKAGES = { "nginx" => "nginx-light", "wrk" => "wrk", "curl" => "curl", "h2load" => "nghttp2-client", "taskset" => "util-linux", "cc" => "gcc",
                  "openssl" => "openssl", "perf" => "linux-perf", "rsyslogd" => "rsyslog",
-                 "dnsperf" => "dnsperf", "dnsmasq" => "dnsmasq-base", "nsd" => "nsd", "unshare" => "util-linux",
+                 "dnsperf" => "dnsperf", "dnsmasq" => "dnsmasq-base", "nsd" => "nsd", "unbound" => "unbound", "unshare" => "util-linux",
                  "memcached" => "memcached", "node" => "nodejs", "npm" => "npm", "libmemcached/memcached.h" => "libmemcached-dev" }.freeze
 
     module_function

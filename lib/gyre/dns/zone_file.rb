@@ -109,13 +109,13 @@ module Gyre
 
       def directive(words)
         name, value, origin = words
-        raise ArgumentError, "#{name} needs one word" unless words.size == 2 || (words.size == 3 && name.casecmp?("$INCLUDE"))
+        limit = { "$ORIGIN" => 2, "$TTL" => 2, "$INCLUDE" => 3 }[name.upcase] or raise ArgumentError, "#{name} is not known; use $ORIGIN, $TTL or $INCLUDE"
+        raise ArgumentError, "#{name} needs one word" unless words.size.between?(2, limit)
 
         case name.upcase
         when "$ORIGIN" then @origin = absolute_origin(value)
         when "$TTL" then @ttl = ZoneData.seconds(value)
-        when "$INCLUDE" then include_file(File.expand_path(value, File.dirname(@path)), origin ? absolute_origin(origin) : @origin)
-        else raise ArgumentError, "#{name} is not known; use $ORIGIN, $TTL or $INCLUDE"
+        else include_file(File.expand_path(value, File.dirname(@path)), origin ? absolute_origin(origin) : @origin)
         end
       end
 
