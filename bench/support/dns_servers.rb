@@ -3,7 +3,9 @@
 # What bench/dns starts: the servers, with the same zone of 4,000 names each, and dnsperf, their
 # load. Their files are below tmp/bench/dns.
 
+require "io/wait"
 require "open3"
+require "resolv"
 require_relative "server"
 require_relative "setup"
 
@@ -19,7 +21,16 @@ module Bench
     def start(subject, *arguments, core: SERVER_CORE)
       write_files
       environment = subject.match?(/gyre|rubydns/) ? Setup.gem_environment.merge(Setup.yjit_environment) : {}
-      Server.new("dns-#{subject}", environment, core: core) { |port| command(subject, port, *arguments) }.start
+      Server.new("dns-#{subject}", environment, core: core) { |port| command(subject, port, *arguments) }.start.tap { |server| await(server.port) }
+    end
+
+    # nsd accepts connections before it has read its zones.
+    def await(port)
+      query = Resolv::DNS::Message.new(1).tap { |message| message.add_question("www.zone1.test", Resolv::DNS::Resource::IN::A) }.encode
+      TCPSocket.open("127.0.0.1", port) do |socket|
+        socket.write([query.bytesize].pack("n"), query)
+        socket.wait_readable(Server::READY_WITHIN_S) or raise Problem, "no answer at port #{port}"
+      end
     end
 
     def command(subject, port, *arguments)
@@ -92,6 +103,7 @@ module Bench
             use-syslog: no
             do-not-query-localhost: no
             module-config: "iterator"
+            local-zone: "test." nodefault
           remote-control:
             control-enable: no
           forward-zone:

@@ -198,7 +198,8 @@ class ResolverComparison
     @compared += 1
     servers = @text.scan(/nameserver (\S+)/).flatten
     faults = servers.map { |address| @faults[address].first }
-    return if (theirs == ours || DIFFERENCES.each_value.any? { |applies| applies.call(theirs, ours, @text, faults) }) && our_s < their_s * 1.5 + MORE_S
+    same = theirs == ours || DIFFERENCES.each_value.any? { |applies| applies.call(theirs, ours, @text, faults) }
+    return if same && our_s < their_s * 1.5 + MORE_S
 
     faults = servers.map { |address| @faults[address].then { |fault, tcp| "#{fault}#{" without TCP" if tcp}" } }
     @different << "#{name}: glibc #{theirs} in #{their_s.round(2)} s, Gyre #{ours} in #{our_s.round(2)} s; #{faults.join(", ")}; #{@text.inspect}"

@@ -82,7 +82,8 @@ class DNSZoneFileTest < Minitest::Test
     "a MX x mail" => /"x" is not a number up to 65535/, "a NONSENSE x" => /NONSENSE/, "a" => /no type/, "a CH A 192.0.2.1" => /class/,
     "a.example.net. A 192.0.2.1" => /outside the zone/, "a TXT \"#{"x" * 256}\"" => /255/, "a A ( 192.0.2.1" => /parenthesis is not closed/,
     "a A 192.0.2.1 )" => /parenthesis/, "a TXT \"open" => /quote/,
-    "$INCLUDE #{__dir__}/nonexistent" => /No such file/, "$GENERATE 1-3 h$ A 192.0.2.$" => /\$GENERATE is not known/, "$TTL x" => /time/, "$TTL" => /one word/,
+    "$INCLUDE #{__dir__}/nonexistent" => /No such file/,
+    "$GENERATE 1-3 h$ A 192.0.2.$" => /\$GENERATE is not known/, "$TTL x" => /time/, "$TTL" => /one word/,
     "#{"x" * 64} A 192.0.2.1" => /not a domain name/, "a..b A 192.0.2.1" => /not a domain name/, "a CNAME b\na A 192.0.2.1" => /CNAME/,
     "a TYPE65280 x" => /\\#/, "a A \\# 3 aabb" => /as many bytes/, "a DS 1 2 3 xyz" => /hexadecimal/, "a DNSKEY 1 2 3 ***" => /base64/,
     "a 99999999999 A 192.0.2.1" => /longer than a TTL/, "a TXT \\300" => /not a byte/, "$ORIGIN a..b" => /not a domain name/

@@ -109,7 +109,8 @@ module Gyre
 
       def directive(words)
         name, value, origin = words
-        limit = { "$ORIGIN" => 2, "$TTL" => 2, "$INCLUDE" => 3 }[name.upcase] or raise ArgumentError, "#{name} is not known; use $ORIGIN, $TTL or $INCLUDE"
+        limit = { "$ORIGIN" => 2, "$TTL" => 2, "$INCLUDE" => 3 }[name.upcase]
+        raise ArgumentError, "#{name} is not known; use $ORIGIN, $TTL or $INCLUDE" unless limit
         raise ArgumentError, "#{name} needs one word" unless words.size.between?(2, limit)
 
         case name.upcase
