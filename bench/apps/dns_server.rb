@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The DNS servers of bench/dns that are written in Ruby. Arguments: SUBJECT PORT [ZONE-FILE [ZONES] |
-# UPSTREAM-PORT].
+# The DNS servers of bench/dns that are written in Ruby. Arguments: SUBJECT PORT [ZONE-FILE
+# [NUMBER-OF-ZONES] | UPSTREAM-PORT].
 
 require "resolv"
 

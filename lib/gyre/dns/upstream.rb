@@ -165,6 +165,7 @@ module Gyre
         @queries = queries
         @sockets = {}.compare_by_identity # Datagram => ServerAddress
         @heard = {}.compare_by_identity # ServerAddress => true once it has sent a reply
+        @reactions = {}.compare_by_identity # ServerAddress => [query, verdict] to which this round has reacted
       end
 
       # Returns when all queries are answered, all servers have failed or the time is over. Also
@@ -175,7 +176,7 @@ module Gyre
         begun_s = Clock.now
         @end_s = begun_s + timeout_s
         @open = servers.to_h { |server| [server, @queries.dup] }.compare_by_identity # queries without a reply
-        @reactions = [] # a server may repeat a reply that makes it be asked again
+        servers.each { |server| @reactions[server] = [] }
         [[begun_s + timeout_s / 2.0, true], [@end_s, false]].each do |until_s, first|
           @open.each { |server, queries| send_to(server, queries, edns: first || heard?(server)) }
           take(*receive(until_s)) until @open.each_value.all? { |left| left.all?(&:answered?) } || @queries.all?(&:answered?) || Clock.now >= until_s
@@ -252,8 +253,8 @@ module Gyre
         end
       end
 
-      # Returns whether this verdict is the first about a query to this server.
-      def first?(*reaction) = !@reactions.include?(reaction) && @reactions << reaction
+      # Returns whether a server that is asked gives this verdict for the first time.
+      def first?(server, *reaction) = !@reactions[server].include?(reaction) && @reactions[server] << reaction
 
       def settle(server, query, packet, verdict)
         query.keep(packet, verdict, server)
