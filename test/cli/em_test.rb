@@ -54,6 +54,19 @@ class CLIEmTest < Minitest::Test
     end
   end
 
+  def test_a_callbacks_stack_is_as_large_as_the_programs
+    skip "needs /proc" unless File.exist?("/proc/self/cmdline")
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "app.rb"), <<~RUBY)
+        require "eventmachine"
+        def dig(depth) = depth.zero? ? 0 : dig(depth - 1) + 1
+        EM.run { EM.next_tick { puts(dig(8_000)) || EM.stop } }
+      RUBY
+      output = run_program(*ruby_command(EXE, "em", "app.rb", env: { "RUBY_FIBER_VM_STACK_SIZE" => nil, "RUBY_FIBER_MACHINE_STACK_SIZE" => nil }), chdir: folder)
+      assert_equal ["8000\n", ""], [output.out, output.err]
+    end
+  end
+
   def test_a_missing_program_is_named
     output = gyre("none.rb")
     assert_equal [1, "gyre em: none.rb: no such file, and no command of that name in the PATH\n"], [output.status.exitstatus, output.err]

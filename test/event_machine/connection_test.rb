@@ -22,6 +22,42 @@ class EventMachineConnectionTest < Minitest::Test
     assert error
   end
 
+  # Waits in its first callback.
+  class Patient < Told
+    def receive_data(data)
+      super
+      return unless data == "wait"
+
+      while_open { tell(:waits) || sleep }
+    rescue IOError, SystemCallError => error
+      tell(:told, error.class)
+    end
+  end
+
+  ENDS = {
+    "the peer closes" => [IOError, ->(peer, _) { peer.close }],
+    "the peer sends and closes" => [IOError, "more", ->(peer, _) { peer.write("more") and peer.close }],
+    "the peer resets" => [Errno::ECONNRESET, ->(peer, _) { peer.setsockopt(:SOCKET, :LINGER, [1, 0].pack("ii")) and peer.close }],
+    "the program closes" => [IOError, ->(_, connection) { connection.close_connection }],
+    "silence lasts too long" => [Errno::ETIMEDOUT, ->(_, connection) { connection.comm_inactivity_timeout = 0.01 }]
+  }.freeze
+
+  def test_a_callback_that_waits_learns_of_the_connections_end
+    ENDS.each do |name, (*expected, ending)|
+      calls = []
+      run_reactor do
+        peer = nil
+        port = serve(Patient, lambda do |call, connection, *rest|
+          EM.next_tick { ending.call(peer, connection) } if call == :waits
+          calls.concat(rest.grep_v("wait")) if %i[told receive_data].include?(call)
+          EM.stop if call == :unbind
+        end)
+        EM.next_tick { (peer = TCPSocket.new("127.0.0.1", port)).write("wait") }
+      end
+      assert_equal expected, calls, name
+    end
+  end
+
   def test_a_thread_that_connects_learns_of_the_reactors_end
     error = nil
     run_reactor do

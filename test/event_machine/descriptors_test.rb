@@ -241,6 +241,44 @@ class EventMachineDescriptorsTest < Minitest::Test
     assert_equal %i[modified deleted unbind], calls.uniq
   end
 
+  def test_a_file_watch_follows_its_file_to_another_name
+    calls = []
+    steps = nil
+    handler = Module.new do
+      { file_modified: :modified, file_moved: :moved, file_deleted: :deleted }.each do |name, call|
+        define_method(name) { (calls << call) && EM.next_tick { steps.shift&.call } }
+      end
+      define_method(:unbind) { calls << :unbind and EM.stop }
+    end
+    Dir.mktmpdir do |folder|
+      path = "#{folder}/log"
+      steps = [-> { File.write("#{path}.1", "more", mode: "a") }, -> { File.write(path, "new") and File.unlink("#{path}.1") }]
+      File.write(path, "")
+      run_reactor do
+        EM.watch_file(path, handler)
+        EM.next_tick { File.chmod(0o600, path) and File.rename(path, "#{path}.1") }
+      end
+    end
+    assert_equal %i[moved modified deleted unbind], calls
+  end
+
+  def test_a_file_watch_that_raises_goes_on_and_is_unbound_at_the_reactors_end
+    calls = []
+    handler = Module.new do
+      define_method(:file_modified) { (calls << :modified).size == 1 ? raise("told") : EM.stop }
+      define_method(:unbind) { calls << :unbind }
+    end
+    EM.error_handler { |error| calls << error.message }
+    Tempfile.create("gyre-em") do |file|
+      run_reactor do
+        EM.watch_file(file.path, handler)
+        EM.next_tick { File.write(file.path, "x") and File.chmod(0o600, file.path) and File.truncate(file.path, 0) }
+      end
+    end
+    assert_equal [:modified, "told", :modified], calls.first(3)
+    assert_equal :unbind, calls.last
+  end
+
   def test_a_process_watch_reports_the_end
     calls = []
     handler = Module.new do

@@ -164,6 +164,39 @@ class EventMachineReactorTest < Minitest::Test
     assert_equal :value, value
   end
 
+  def test_ticks_of_the_last_turn_are_called_before_the_end
+    called = Hash.new { |calls, name| calls[name] = [] }
+    stop = lambda do |name|
+      EM.next_tick { (called[name] << :tick) && EM.next_tick { called[name] << :tick_of_a_tick } }
+      EM.stop
+    end
+    run_reactor { stop[:block] }
+    run_reactor { EM.add_timer(0) { stop[:timer] } }
+    run_reactor { Thread.new { stop[:thread] } }
+    run_reactor { EM.next_tick { stop[:tick] } } # its ticks belong to the next turn
+    assert_equal({ block: [:tick], timer: [:tick], thread: [:tick] }, called)
+  end
+
+  def test_callbacks_share_the_fiber_locals_of_the_caller_of_run
+    seen = []
+    Thread.current[:gyre_test] = 1
+    run_reactor do
+      see = -> { seen << Thread.current[:gyre_test] }
+      see.call
+      Thread.current[:gyre_test] = 2
+      EM.next_tick do
+        EM.add_timer(0.001) { see.call and Thread.current[:gyre_test] = 3 }
+        sleep 0.005
+        see.call # its own fiber's
+        EM.next_tick { see.call and Thread.current[:gyre_test] = nil }
+        EM.next_tick { see.call and Thread.current[:gyre_test] = 4 and EM.stop }
+      end
+    end
+    assert_equal [1, 2, 2, 3, nil, 4], [*seen, Thread.current[:gyre_test]]
+  ensure
+    Thread.current[:gyre_test] = nil
+  end
+
   def test_each_thread_has_a_reactor_if_requested
     EM.one_for_each_thread = true
     ran = Array.new(2) do

@@ -85,6 +85,10 @@ module Gyre
         alias_method :"set_#{name}", :"#{name}="
       end
 
+      # Runs a block that waits. If the connection ends meanwhile, the wait raises the reason (an
+      # Errno), or IOError. Without it the callback goes on, and `unbind` is called afterwards.
+      def while_open(&block) = @gyre_descriptor.while_open(&block)
+
       def reconnect(server, port) = EventMachine.reconnect(server, port, self)
 
       # Returns the number of bytes, or -1 if the datagram cannot be sent.

@@ -18,7 +18,7 @@ module Gyre
         @signature = reactor.signature
         reactor.descriptors[@signature] = self
         @paused = false
-        @connection = @ending = @limits = nil
+        @connection = @ending = @limits = @waits = nil
         @callback = nil # :runs, then :is_awaited by an event
         @active_at = Clock.now
       end
@@ -59,14 +59,25 @@ module Gyre
         @ending ||= Ending.new(:drained)
         @ending.step = :now unless after_writing
         @reactor.emit(self)
-        nil
+        end_waits
       end
 
       # Closes after the present callback. `unbind` gets `reason`.
       def fail_with(reason)
-        close
+        @ending ||= Ending.new(:drained)
         @ending.reason ||= reason.is_a?(Class) ? reason : (reason.class if reason.is_a?(SystemCallError)) || Errno::EPROTO
-        nil
+        close
+      end
+
+      # Runs the block, whose wait raises at the connection's end.
+      def while_open
+        raise ended if closing?
+
+        (@waits ||= []) << (fiber = Fiber.current)
+        hold if @callback == :is_awaited
+        yield
+      ensure
+        @waits&.delete(fiber)
       end
 
       def closing? = !@ending.nil?
@@ -111,7 +122,19 @@ module Gyre
         @reactor.failed(error)
       end
 
+      # Closes the copy of a parent's descriptor; the parent's connection goes on.
+      def disown = io.close
+
       private
+
+      # Raises in the fibers that wait by {#while_open}.
+      def end_waits
+        waits, @waits = @waits, nil
+        waits&.each { |fiber| Fiber.scheduler.fiber_interrupt(fiber, ended) unless fiber.equal?(Fiber.current) }
+        nil
+      end
+
+      def ended = (@ending&.reason || IOError).new("the connection has ended")
 
       def over? = @ending && @ending.step == :over
 

@@ -63,10 +63,29 @@ module Gyre
         EventMachine.reactor.conns.delete(@signature)
         EventMachine.next_tick { unbind }
       end
+
+      # Ends the watch after the reactor's last callback.
+      def finish
+        @watching = false
+        release
+        unbind
+      rescue StandardError => error
+        EventMachine.reactor.failed(error)
+      end
+
+      # Called in a forked process.
+      def disown; end
     end
 
-    # Reports changes of a file.
+    # Reports changes of a file, also after it has got another name. On a system without inotify
+    # looks at the path now and then.
     class FileWatch < Watch
+      # Bits of inotify's masks. A folder's entries are its content.
+      MODIFIED = 0x3c2
+      DELETED = 0x400
+      MOVED = 0x800
+      private_constant :MODIFIED, :DELETED, :MOVED
+
       attr_reader :path
 
       def file_modified; end
@@ -78,27 +97,49 @@ module Gyre
       # Does nothing if another FileWatch watches the file.
       def watch(path)
         @path = path
-        @file = File.open(path)
-        taken = EventMachine.reactor.conns.each_value.any? { |other| other.is_a?(FileWatch) && other.watches?(@file) }
-        return @file.close if taken
+        @file = File.stat(path)
+        return if EventMachine.reactor.conns.each_value.any? { |other| other.is_a?(FileWatch) && other.watches?(@file) }
 
         @watching = true
-        EventMachine.reactor.loop.watch_file(self, path)
+        @masks = []
+        fd, = Native.inotify([path])
+        @reports = IO.for_fd(fd) if fd
+        loop = EventMachine.reactor.loop
+        fd ? loop.watch_io(self, @reports) : loop.watch_file(self, path)
       end
 
-      def watches?(file) = @watching && File.identical?(@file, file)
+      def watches?(file) = @watching && [@file.dev, @file.ino] == [file.dev, file.ino]
 
       def ready
-        return unless @watching
-        return file_modified if File.exist?(@path) && File.identical?(@file, @path)
+        @masks.concat(masks) if @watching
+        while @watching && (mask = @masks.shift)
+          file_modified if mask.anybits?(MODIFIED)
+          file_moved if mask.anybits?(MOVED)
+          next if mask.nobits?(DELETED)
 
-        @file.stat.nlink.zero? ? file_deleted : file_moved
-        stop_watching if @watching && @file.stat.nlink.zero?
+          file_deleted
+          stop_watching if @watching
+        end
+      ensure
+        EventMachine.reactor.emit(self) if @watching && @masks.any? # a callback has raised
       end
 
       def release
         EventMachine.reactor.loop.unwatch(self)
-        @file.close
+        @reports&.close
+      end
+
+      def disown = @reports&.close
+
+      private
+
+      def masks
+        return Loop::FileWatch.reports(@reports).map { |_, mask,| mask } if @reports
+
+        before, @file = @file, File.stat(@path)
+        watches?(before) ? [MODIFIED] * (@file.mtime <=> before.mtime).abs : [MOVED]
+      rescue Errno::ENOENT
+        [DELETED]
       end
     end
 

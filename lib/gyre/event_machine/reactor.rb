@@ -4,6 +4,7 @@
 # Called by EventMachine's functions. Its tasks (Gyre.run) are pumps: a pump takes events and runs
 # callbacks while a second pump waits. If a callback parks, the second pump takes over, and the
 # parked pump may end after the callback.
+require "gyre/event_machine/locals"
 require "gyre/event_machine/ticks"
 
 module Gyre
@@ -11,7 +12,9 @@ module Gyre
     class Reactor
       # Number of pumps that may wait for events.
       IDLE = 2
-      private_constant :IDLE
+      # Key of run's block among the timers: it is the first of them, as in EventMachine.
+      BLOCK = 0
+      private_constant :IDLE, :BLOCK
 
       # Connections, acceptors ([class, arguments, block]), timers' callbacks and descriptors, each
       # by signature. Programs read the first three as EventMachine's instance variables.
@@ -24,12 +27,12 @@ module Gyre
         reset
       end
 
-      def running? = !@thread.nil? && @pid == Process.pid
+      def running? = !@thread.nil? && !stale?
 
       def stopping? = @stopping
 
       # True in a process that was forked while the reactor ran.
-      def stale? = !@thread.nil? && @pid != Process.pid
+      def stale? = !@thread.nil? && @forks != Scheduler::Fork.depth
 
       def in_thread? = @thread.equal?(Thread.current)
 
@@ -37,15 +40,20 @@ module Gyre
 
       # Runs until {#stop}. Raises a callback's exception if no error handler is set.
       def run(block)
+        disown if stale?
         reset
         yield
-        next_tick_queue.unshift(block) if block
+        @timers[BLOCK] = block if block
+        @locals = Locals.new
         Gyre.run("EventMachine") { |task| serve(task) }
+        @locals.enter
         raise @error if @error
       end
 
-      # Ends `run` after queued events. Any thread or trap handler may call it.
+      # Ends `run` after queued events, and after the ticks of this turn: timers are called before
+      # ticks, and input after them. Any thread or trap handler may call it.
       def stop
+        @ticks_left = @in_timer || !in_thread?
         @stopping = true
         @loop&.emit(:halt)
       end
@@ -102,25 +110,32 @@ module Gyre
 
       def reset
         @conns, @acceptors, @timers, @descriptors = {}, {}, {}, {}
-        @stopping = false
+        @stopping = @in_timer = @ticks_left = false
         @thread = nil
         @ticks.reset
       end
 
+      # Closes the copies of the parent's descriptors in a forked process. No callback is called.
+      def disown
+        [*@descriptors.values, *@conns.values.grep(Watch)].each(&:disown)
+        @ticks = Ticks.new(self)
+      end
+
       def serve(task)
-        @pid, @thread, @loop = Process.pid, Thread.current, Loop.new
-        @task, @tasks, @waiting, @end, @error = task, [], 0, Thread::Queue.new, nil
+        @forks, @thread, @loop = Scheduler::Fork.depth, Thread.current, Loop.new
+        @task, @tasks, @waiting, @end, @error = task, [], 0, Promise.new, nil
+        emit(BLOCK)
         emit(:run) unless next_tick_queue.empty?
         IDLE.times { start_pump }
-        @end.pop
+        @end.wait
       ensure
-        shut_down if @pid == Process.pid
+        shut_down if running?
       end
 
       # Ends `serve`. `run` raises the first error.
       def finish(error = nil)
         @error ||= error
-        @end.close
+        @end.resolve
       end
 
       def start_pump = @tasks << @task.async("EventMachine's callbacks") { pump }
@@ -134,7 +149,7 @@ module Gyre
       # Takes an event and runs its callback; nil at the end. A method of its own, as YJIT does not
       # compile a loop that is already running.
       def take
-        return if @end.closed? || @waiting >= IDLE
+        return if !@end.pending? || @waiting >= IDLE || stale?
 
         event = next_event
         start_pump if @waiting.zero?
@@ -154,27 +169,47 @@ module Gyre
       end
 
       def dispatch(event)
+        locals = @locals.enter
         case event
-        when Integer then (timer = @timers.delete(event)) ? timer.call : @descriptors[event]&.room
-        when Symbol then event == :halt ? finish : @ticks.public_send(event)
+        when Integer then (timer = @timers.delete(event)) ? fire(timer) : @descriptors[event]&.room
+        when Symbol then event == :halt ? halt : @ticks.public_send(event)
         else event&.ready
         end
       rescue Stop
         raise
       rescue Exception => error # rubocop:disable Lint/RescueException -- leaves by `run`
         failed(error)
+      ensure
+        @locals.leave(locals)
+      end
+
+      def fire(timer)
+        @in_timer = true
+        timer.call
+      ensure
+        @in_timer = false
+      end
+
+      def halt
+        return finish unless @ticks_left
+
+        @ticks_left = false
+        emit(:halt)
+        @ticks.turn_over
       end
 
       def shut_down
-        @end.close
+        @end.resolve
         @tasks.dup.each(&:stop) # ends parked callbacks, too
+        locals = @locals.enter
         run_hooks
         @descriptors.values.each(&:release)
         @descriptors.each_value { |late| late.io.close } # opened by an unbind
         @descriptors.clear
-        @conns.each_value { |connection| connection.release if connection.respond_to?(:release) }
+        @conns.values.grep(Watch).each(&:finish)
         EventMachine.stop_threads
       ensure
+        @locals.leave(locals || {})
         @loop.close
         @thread = nil
         @ticks.drop

@@ -23,7 +23,6 @@ module Gyre
       # Runs the block, then events until {stop}, then `tail`. If the reactor is already running,
       # only calls the block. Raises a callback's exception if no {error_handler} is set.
       def run(blk = nil, tail = nil, &block)
-        renew_after_fork
         reactor.tails.unshift(tail) if tail
         return (blk || block)&.call if reactor.running?
 
@@ -47,9 +46,9 @@ module Gyre
 
       # Ends {run}. Any thread or trap handler may call it.
       def stop
-        raise "eventmachine not initialized: evma_stop_machine" unless reactor.running?
+        return reactor.stop if reactor.running?
 
-        reactor.stop
+        raise "eventmachine not initialized: evma_stop_machine" unless reactor.stale?
       end
       alias stop_event_loop stop
 
@@ -103,10 +102,6 @@ module Gyre
 
       def reactor_of(thread)
         thread.thread_variable_get(:gyre_reactor) || Reactor.new.tap { |reactor| thread.thread_variable_set(:gyre_reactor, reactor) }
-      end
-
-      def renew_after_fork
-        @reactor = @threadpool = nil if @reactor&.stale?
       end
     end
   end

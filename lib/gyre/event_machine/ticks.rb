@@ -59,6 +59,11 @@ module Gyre
 
       def run
         @awaited = false
+        turn_over
+      end
+
+      # Runs the blocks that are there.
+      def turn_over
         @left = @queue.size
         rest
       end

@@ -37,6 +37,22 @@ module Gyre
       HEAD = "iIII"
       HEAD_BYTES = 16
 
+      # Takes all reports of an inotify descriptor: watch, mask and name. The fiber does not park, as
+      # Ruby 4.0 would have a thread read.
+      def self.reports(io)
+        found = []
+        read = -> { io.read_nonblock(REPORTS_BYTES, exception: false) }
+        while (bytes = Fiber.new(blocking: true, &read).resume).is_a?(String)
+          offset = 0
+          while offset < bytes.bytesize
+            watch, mask, _cookie, length = bytes.byteslice(offset, HEAD_BYTES).unpack(HEAD)
+            found << [watch, mask, bytes.byteslice(offset + HEAD_BYTES, length).delete("\0")]
+            offset += HEAD_BYTES + length
+          end
+        end
+        found
+      end
+
       def initialize(path, engine)
         @path = File.expand_path(path)
         @folder, @name = File.split(@path)
@@ -52,19 +68,9 @@ module Gyre
 
       def due? = @io ? reported : changed
 
-      # Takes all reports. True if a report is about this file, not another file of the folder.
+      # True if a report is about this file, not another file of the folder.
       def reported
-        found = false
-        while (bytes = @io.read_nonblock(REPORTS_BYTES, exception: false)).is_a?(String)
-          offset = 0
-          while offset < bytes.bytesize
-            watch, _mask, _cookie, length = bytes.byteslice(offset, HEAD_BYTES).unpack(HEAD)
-            name = bytes.byteslice(offset + HEAD_BYTES, length).delete("\0")
-            found ||= watch == @own || watch == -1 || name == @name.b
-            offset += HEAD_BYTES + length
-          end
-        end
-        found
+        FileWatch.reports(@io).map { |watch, _, name| watch == @own || watch == -1 || name == @name.b }.any?
       end
 
       def changed

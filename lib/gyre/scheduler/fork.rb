@@ -11,12 +11,20 @@ module Gyre
       # is non-blocking again at that block's end.
       RESETS = RUBY_VERSION >= "4.0"
 
+      @depth = 0
+
+      class << self
+        # Number of forks that led to this process. Becoming a daemon does not count.
+        attr_accessor :depth
+      end
+
       def self.inside_run?(scheduler) = scheduler.is_a?(Scheduler) && scheduler.runs.any?
 
       def _fork
         scheduler = Fiber.scheduler
         pid = RESETS && Fork.inside_run?(scheduler) ? Fiber.blocking { super } : super
         if pid.zero?
+          Fork.depth += 1
           Offload.process_fork
           if scheduler.is_a?(Scheduler)
             scheduler.process_fork

@@ -18,7 +18,7 @@ module Gyre
 
         def initialize(reactor, io)
           @transport = io.is_a?(BasicSocket) || io.stat.socket? ? Transport.new(io, "the peer") : Pipe.new(io) { await_room }
-          @handshake = @links = nil
+          @handshake = @links = @early = nil
           super(reactor)
         end
 
@@ -100,7 +100,7 @@ module Gyre
 
         # Calls `ready` again for decrypted bytes that the transport holds, as the kernel no longer
         # reports them: after a callback that raised, paused or resumed, or after RECORDS reads.
-        def more = (@reactor.emit(self) if !@paused && !@ending && !over? && !@handshake && @transport.pending?)
+        def more = (@reactor.emit(self) if !@paused && !@ending && !over? && !@handshake && (@early || @transport.pending?))
 
         def sends? = !@paused && !@handshake&.started?
 
@@ -161,8 +161,23 @@ module Gyre
 
         def read_bytes = 16 * 1024
 
+        # Reads ahead while a callback waits by `while_open`, because only a read finds the end.
+        def hold
+          return super if @paused || @handshake || !@waits&.any? || @early.to_s.bytesize > read_bytes
+
+          @callback = :is_awaited
+          data = checked { @transport.read_available(read_bytes) } || end_waits
+          (@early ||= String.new) << data if data.is_a?(String)
+          return super unless data
+
+          @reactor.loop.watch_io(self, io) unless @reactor.loop.watching?(self)
+        end
+
         # Returns nil if there are no bytes, or if the connection ends.
         def receive
+          early, @early = @early, nil
+          return early if early
+
           data = checked { @transport.read_available(read_bytes) }
           return data if data.is_a?(String)
           return if data

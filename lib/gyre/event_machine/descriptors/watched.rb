@@ -48,6 +48,8 @@ module Gyre
           @io.fileno unless @io.closed?
         end
 
+        def disown; end # the program's
+
         def send_data(_) = 0
         def unsent_bytes = 0
 
