@@ -6,6 +6,7 @@
 require "test_helper"
 require "support/engines"
 require "support/openssl_peer"
+require "support/raw_tls13"
 require "http/serving"
 
 module HTTPSServer
@@ -17,6 +18,14 @@ module HTTPSServer
   # A connection of a client that has not begun its handshake.
   def raw(served)
     GyreTest::HTTPServing::Client.new(self, served.plain_socket).tap { |client| @clients << client }
+  end
+
+  # A client that makes its records itself.
+  def raw_peer(served)
+    socket = raw(served).socket
+    peer = GyreTest::RawTLS13.new(socket)
+    socket.wait_readable(1) until peer.connect
+    [socket, peer]
   end
 
   def test_the_environment_names_https
@@ -284,6 +293,28 @@ module HTTPSServer
       served.on_loop { served.server.drain }
       assert_predicate client, :ended?
       client.close
+    end
+  end
+
+  # What a connection has got is received and looked at: TLS's own records are no request.
+  def test_a_stop_serves_requests_that_have_arrived_and_waits_for_no_key_update
+    skip "Ruby's openssl gives no secrets (keylog_cb)" unless OpenSSL::SSL::SSLContext.method_defined?(:keylog_cb=)
+    cipher = { ciphersuites: GyreTest::RawTLS13::CIPHER, min_version: "1.3" }
+    serve(HELLO, identity: { **GyreTest::HTTPServing.identity, **cipher }) do |served|
+      peers = Array.new(2) { raw_peer(served) }
+      request = "GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+      peers.each { |socket, peer| socket.write(peer.data(request)) }
+      eventually { served.stats.values_at(:requests, :idle) == [2, 2] }
+      sleep(1.1) # a client counts as active this long after a response
+      (asking, asked), (quiet, updated) = peers
+      idle = hold(served) do
+        asking.write(asked.data(request))
+        quiet.write(updated.key_update)
+        served.server.drain
+        served.stats[:idle]
+      end
+      assert_equal 1, idle # whose request the next turn serves
+      eventually { served.stats.values_at(:requests, :connections) == [3, 0] }
     end
   end
 

@@ -445,6 +445,10 @@ static void readable(struct gyre_http_connection *connection) {
   }
   switch ((enum phase)connection->phase) {
   case IDLE:
+    if (connection->transport.input) { /* a drain has received */
+      begin(connection, NULL, 0);
+      break;
+    }
     count = gyre_http_connection_receive(connection, &bytes);
     if (count > 0) {
       begin(connection, bytes, (size_t)count);
@@ -511,10 +515,18 @@ static bool busy_lately(const struct gyre_http_connection *connection) {
 }
 
 /* Ends an idle connection, unless a request may have come: after a close, the client could not know
- * whether to repeat the request. TLS may also hold a part of a request. */
+ * whether to repeat the request. Receives, because only the transport can tell a request's bytes from
+ * TLS's own. The next turn serves the request, because a handler might close what the caller visits. */
 static void drain(struct gyre_http_connection *connection) {
   if (connection->exchange || !connection->is_idle) return;
-  if (busy_lately(connection) || gyre_transport_input_waits(&connection->transport)) {
+  bool stays = busy_lately(connection);
+  if (!stays) {
+    ssize_t count = gyre_http_connection_fill(connection);
+    if (count > 0) gyre_http_connection_report_again(connection);
+    stays =
+        count > 0 || (count == -EAGAIN && gyre_transport_input_waits(&connection->transport)); /* part of a record */
+  }
+  if (stays) {
     gyre_http_connection_deadline(connection, gyre_http_acceptor_grace(connection->acceptor));
   } else {
     gyre_http_connection_end(connection, false);
