@@ -4,37 +4,48 @@ require "test_helper"
 require "gyre/http/client"
 require "http/client/scripted_server"
 require "support/h2_client"
+require "support/openssl_peer"
+require "support/transports"
 
-# A server that misbehaves by seed, over HTTP/1 and HTTP/2: every call ends in time, with the right
-# answer or an error of the client; no POST is processed twice; afterwards no place of the pool is
-# taken. ROUNDS=1000 gives it more time.
+# A server that misbehaves by seed, over HTTP/1 and HTTP/2, plain and over TLS, whose records, such
+# as tickets, come in parts and late: every call ends in time, with the right answer or an error of
+# the client; no POST is processed twice; afterwards no place of the pool is taken. ROUNDS=1000
+# gives it more time.
 class HTTPClientMisbehavingServerTest < Minitest::Test
   include GyreTest::ScriptedServer
 
   H2 = GyreTest::H2
-  ROUNDS = Integer(ENV.fetch("ROUNDS", "4"))
+  ROUNDS = Integer(ENV.fetch("ROUNDS", "2"))
   TASKS = 8
   LIMIT_S = 0.5 # timeout_s of each call
   PATIENCE_S = 60 # on a machine that stands still
   HELLO = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
   REFUSAL = "HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno"
   ANSWERS = [[200, "hello"], [503, "no"]].freeze
+  ALPN = { http1: "http/1.1", http2: "h2" }.freeze
   ACTS = %i[answer answer answer drip cut silence early interim reset leave].freeze
   H2_ACTS = %i[answer answer answer drip cut silence early interim rst refuse goaway].freeze
 
   ROUNDS.times do |round|
-    define_method(:"test_http1_#{round}") { storm(round, false) { |peer, random, note| http1(peer, random, note) } }
-    define_method(:"test_http2_#{round}") { storm(round, true) { |peer, random, note| http2(peer, random, note) } }
+    %i[http1 http2].product([false, true]) do |protocol, tls|
+      define_method(:"test_#{protocol}#{"_over_tls" if tls}_#{round}") { storm(round, protocol, tls) }
+    end
   end
 
   private
 
-  def storm(round, http2, &serve)
+  def storm(round, protocol, tls)
     seed = Minitest.seed + round
     posts = Queue.new
     number = 0
-    scripted(->(peer) { serve.call(peer, Random.new(seed + (number += 1)), posts) }) do |server|
-      client = Gyre::HTTP::Client.new(server.url, proxy: nil, http2: http2, timeout_s: LIMIT_S, connections_limit: 4)
+    contexts = contexts_for(protocol) if tls
+    script = lambda do |peer|
+      random = Random.new(seed + (number += 1))
+      tls ? secured(peer, contexts, random) { |secure| send(protocol, secure, random, posts) } : send(protocol, peer, random, posts)
+    end
+    scripted(script) do |server|
+      url, context = tls ? [server.url.sub("http", "https"), Gyre::TLS.client(verify: false, alpn: [ALPN[protocol]])] : server.url
+      client = Gyre::HTTP::Client.new(url, proxy: nil, tls: context, http2: protocol == :http2, timeout_s: LIMIT_S, connections_limit: 4)
       [->(&block) { Gyre.run { |task| Array.new(TASKS) { |index| task.async { block.call(index) } }.each(&:wait) } },
        ->(&block) { Array.new(TASKS) { |index| Thread.new { block.call(index) } }.each(&:join) }].each_with_index do |way, turn|
         way.call { |index| 4.times { |call| ask(client, Random.new(seed + index), "#{turn}.#{index}.#{call}", seed) } }
@@ -57,6 +68,53 @@ class HTTPClientMisbehavingServerTest < Minitest::Test
     nil
   ensure
     assert_operator monotonic_s - from_s, :<, PATIENCE_S, "seed #{seed}"
+  end
+
+  def contexts_for(protocol)
+    certificate, key = GyreTest::Transports.identity("server")
+    [OpenSSL::SSL::TLS1_2_VERSION, nil, nil].map do |version|
+      GyreTest::OpenSSLPeer.server(cert: certificate, key: key) do |settings|
+        settings.max_version = version if version
+        settings.alpn_select_cb = ->(_) { ALPN[protocol] }
+      end
+    end
+  end
+
+  # Yields a peer over TLS. What it says goes through a relay that cuts it by seed.
+  def secured(peer, contexts, random)
+    near, far = peer.pair
+    seed = random.rand(1 << 30)
+    up = Thread.new { peer.copy_to(far) }
+    down = Thread.new { trickle(far, peer, Random.new(seed)) }
+    socket = OpenSSL::SSL::SSLSocket.new(near, contexts.sample(random: random)).accept
+    yield peer.over(socket)
+    socket.close if random.rand(2).zero? # with a close_notify
+  rescue OpenSSL::SSL::SSLError
+    nil # the client has closed
+  ensure
+    near&.close
+    down&.join # when all is passed on
+    up&.kill&.join
+  end
+
+  # Passes bytes on in pieces of random sizes at random times.
+  def trickle(from, peer, random)
+    while (bytes = from.readpartial(16_384))
+      until bytes.empty?
+        sleep(random.rand / 200) if random.rand(4).zero?
+        peer.write(bytes.slice!(0, 1 + random.rand([40, 4000].sample(random: random))))
+      end
+    end
+  rescue EOFError
+    end_of(peer)
+  rescue IOError, SystemCallError
+    nil # one of both has closed
+  end
+
+  def end_of(peer)
+    peer.end_writing
+  rescue IOError, SystemCallError
+    nil # it has closed
   end
 
   # --- HTTP/1 ---

@@ -10,14 +10,29 @@ module GyreTest
   module ScriptedServer
     # The server's end of a connection, for a script.
     class Peer
-      def initialize(server, socket)
+      def initialize(server, socket, under = nil)
         @server = server
         @socket = socket
+        @under = under
       end
 
       # The next request's head; nil at the end.
       def head
         @socket.gets("\r\n\r\n")&.tap { |head| @server.note(head) }
+      end
+
+      # Returns a peer that speaks by a stream over this connection, such as TLS.
+      def over(stream) = Peer.new(@server, stream, self)
+
+      # Returns two connected sockets, which the server closes at its end.
+      def pair = @server.keep { UNIXSocket.pair }
+
+      # Passes on all that the client says.
+      def copy_to(stream)
+        IO.copy_stream(@socket, stream)
+        stream.close_write
+      rescue IOError, SystemCallError
+        nil # one of both has closed
       end
 
       def read(length) = @socket.read(length)
@@ -29,6 +44,8 @@ module GyreTest
       end
 
       def reset
+        return @under.reset if @under
+
         @socket.setsockopt(:SOCKET, :LINGER, [1, 0].pack("ii"))
         @socket.close
       end
@@ -71,6 +88,9 @@ module GyreTest
         @heads += 1
       end
 
+      # Closes sockets at the end: a kill must not lose them.
+      def keep = Thread.handle_interrupt(Object => :never) { yield.tap { |sockets| @sockets.concat(sockets) } }
+
       def stop
         @threads.each(&:kill).each(&:join)
         [@listener, *@sockets].each(&:close)
@@ -78,8 +98,7 @@ module GyreTest
 
       private
 
-      # A kill must not lose the socket.
-      def accept = Thread.handle_interrupt(Object => :never) { @listener.accept.tap { |socket| @sockets << socket } }
+      def accept = keep { [@listener.accept] }.first
 
       def serve(socket)
         @accepted += 1
