@@ -156,6 +156,26 @@ class SSEClientTest < Minitest::Test
     end
   end
 
+  # A proxy does so when a backend has died.
+  def test_a_stream_of_http2_that_is_reset_goes_on_after_its_last_event
+    h2 = GyreTest::H2
+    script = lambda do |peer|
+      peer.read(h2::PREFACE.bytesize) && peer.write(h2.settings)
+      [1, 3].each do |id|
+        nil until peer.frame.then { |frame| frame.type == :headers && frame.stream == id }
+        peer.write(h2.headers(id, [%w[:status 200], %w[content-type text/event-stream]], end_stream: false),
+                   h2.data(id, EVENT.gsub("1", id.to_s), end_stream: false), h2.rst_stream(id, :internal_error))
+      end
+      peer.read(1)
+    end
+    scripted(script) do |server|
+      client = Gyre::HTTP::Client.new(proxy: nil, http2: true)
+      events = Gyre.run { Gyre::SSE::Client.new(server.url, client: client, retry_s: 0).each.first(2) }
+      assert_equal %w[1 3], events.map(&:id)
+      client.close
+    end
+  end
+
   private
 
   def over_each(app)

@@ -25,12 +25,13 @@ module Gyre
     class Client
       REDIRECTS = [301, 302, 303, 307, 308].freeze
       SKIMMED_BYTES = 65_536
+      ADDRESS = %r{\A(?:https?:/)?/}i.freeze
       LATER = [429, 503].freeze
       # Multiplies retries_limit for requests that the server did not process: they cost it nothing.
       # A burst on a new HTTP/2 connection may exceed limits that the client does not know yet.
       REFUSALS = 5
       Options = Struct.new(:limits, :tls, :http2, :proxy, :socket, :private_addresses)
-      private_constant :REDIRECTS, :SKIMMED_BYTES, :LATER, :REFUSALS, :Options
+      private_constant :REDIRECTS, :SKIMMED_BYTES, :ADDRESS, :LATER, :REFUSALS, :Options
 
       # @param base_url [String, #call, nil] prefix of relative addresses, or a Rack app
       # @param headers [Hash{String => String}] of each request
@@ -219,7 +220,7 @@ module Gyre
             response.skim(SKIMMED_BYTES)
             next sleep(pause_s)
           end
-          location = location_of(response) or return (returned = response)
+          location = location_of(response, request) or return (returned = response)
           response.skim(SKIMMED_BYTES)
           redirects += 1
           raise stray("more than #{@limits.redirects_limit} redirects (redirects_limit)", request) if redirects > @limits.redirects_limit
@@ -230,12 +231,14 @@ module Gyre
         response&.close unless returned
       end
 
-      # Equal lines of a broken proxy count once.
-      def location_of(response)
+      # Equal lines of a broken proxy count once. A comma may also be part of an address.
+      def location_of(response, request)
         return unless @limits.redirects_limit.positive? && REDIRECTS.include?(response.status) && (location = response["location"])
 
-        lines = location.split(", ")
-        lines.uniq.one? ? lines.first : location
+        first, *others = location.split(", ").uniq
+        raise stray("the redirect has several addresses", request) if others.any?(ADDRESS)
+
+        others.empty? && first ? first : location
       end
 
       # Returns the seconds of Retry-After if the request may be sent again after that time.

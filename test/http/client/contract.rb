@@ -261,6 +261,35 @@ module GyreTest
       end
     end
 
+    # While the block has the first response, `limit` others may wait for it.
+    def test_fan_out_fetches_no_more_than_its_limit_ahead_of_the_block
+      asked = done = 0
+      ahead = []
+      reach(->(_) { (ahead << (asked += 1) - done) && [200, {}, []] }) do |client|
+        given = []
+        client.fan_out(Array.new(30) { |index| "/#{index}?q=#{index}" }, limit: 3) do |response, url|
+          given << [url, response.url[%r{/\d+.*}]]
+          eventually { asked == 3 + 1 } if given.one?
+          done += 1
+        end
+        assert_equal [30, true, 3 + 1], [given.uniq.size, given.all? { |url, reached| url == reached }, ahead.max]
+      end
+    end
+
+    def test_fan_out_gives_errors_of_requests_to_on_error_and_those_of_its_block_to_the_caller
+      reach(ECHO, body_bytes_limit: 2000) do |client|
+        errors = []
+        urls = ["/a", "/#{"b" * 2500}", "/c"]
+        paths = []
+        client.fan_out(urls, on_error: ->(error) { errors << error }) { |_, url| paths << url }
+        assert_equal [%w[/a /c], [Gyre::HTTP::Client::TooLargeError]], [paths.sort, errors.map(&:class)]
+        raised = Gyre::HTTP::Client::Error.new("of the block")
+        seen = assert_raises(Gyre::HTTP::Client::Error) { client.fan_out(urls, on_error: ->(error) { errors << error }) { raise raised } }
+        assert_same raised, seen
+        assert_equal "/a", client.get("/a").json["path"]
+      end
+    end
+
     def test_an_options_request_may_ask_the_whole_server
       reach(ECHO) { |client| assert_equal %w[OPTIONS *], client.request(:options, "*").json.values_at("method", "path") }
     end

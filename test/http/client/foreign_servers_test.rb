@@ -38,6 +38,28 @@ class HTTPClientForeignServersTest < Minitest::Test
     end
   end
 
+  # nginx ends a connection by GOAWAY after keepalive_requests, whatever is on its way.
+  def test_posts_to_nginx_that_goaway_refuses_are_sent_again_and_none_twice
+    nginx = need_program("nginx")
+    Dir.mktmpdir("gyre") do |folder|
+      plain, tls = Array.new(2) { free_port }
+      with_program([nginx, "-p", folder, "-c", configuration(folder, plain, tls), "-e", "#{folder}/errors"], plain) do
+        client = Gyre::HTTP::Client.new("https://127.0.0.1:#{tls}", tls: Gyre::TLS.client(verify: false, alpn: %w[h2]), proxy: nil)
+        ids = Array.new(600, &:to_s)
+        left = ids.dup
+        statuses = Gyre.run do |task|
+          posts = -> { (id = left.shift) ? [client.post("/order?id=#{id}", "x" * 2000).status, *posts.call] : [] }
+          Array.new(20) { task.async { posts.call } }.flat_map(&:wait)
+        ensure
+          client.close
+        end
+        assert_equal({ 204 => ids.size }, statuses.tally)
+        eventually { File.readlines("#{folder}/orders", chomp: true).size >= ids.size }
+        assert_equal ids.sort, File.readlines("#{folder}/orders", chomp: true).sort
+      end
+    end
+  end
+
   def test_node
     node = need_program("node")
     IO.popen([node, "-e", NODE]) do |program|
@@ -87,13 +109,14 @@ class HTTPClientForeignServersTest < Minitest::Test
       daemon off; pid #{folder}/pid; worker_processes 1;
       events { }
       http {
-        access_log off; default_type text/plain;
+        access_log off; default_type text/plain; log_format id $arg_id;
         #{%w[client_body proxy fastcgi uwsgi scgi].map { |name| "#{name}_temp_path #{folder}/tmp;" }.join}
         server {
           listen 127.0.0.1:#{plain}; listen 127.0.0.1:#{tls} ssl http2;
           ssl_certificate #{folder}/pem; ssl_certificate_key #{folder}/pem;
-          root #{folder}; client_max_body_size 0;
+          root #{folder}; client_max_body_size 0; keepalive_requests 20;
           location = /up { return 204; }
+          location = /order { access_log #{folder}/orders id; return 204; }
           location = /moved { return 301 /file; }
           location /zipped/ { gzip on; gzip_types text/plain; gzip_min_length 1; }
         }

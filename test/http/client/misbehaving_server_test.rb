@@ -3,7 +3,6 @@
 require "test_helper"
 require "gyre/http/client"
 require "http/client/scripted_server"
-require "support/h2_client"
 require "support/openssl_peer"
 require "support/transports"
 
@@ -159,7 +158,7 @@ class HTTPClientMisbehavingServerTest < Minitest::Test
     narrow = random.rand(4).zero?
     peer.write(H2.settings(**(narrow ? { initial_window_size: 1 } : {})))
     bodies = Hash.new { |hash, id| hash[id] = +"" }
-    while (frame = frame_of(peer))
+    while (frame = peer.frame)
       case frame.type
       when :settings then peer.write(H2.settings(ack: true)) unless frame.ack?
       when :ping then peer.write(H2.ping(frame.payload, ack: true)) unless frame.ack?
@@ -169,14 +168,6 @@ class HTTPClientMisbehavingServerTest < Minitest::Test
       end
       return if frame.end_stream? && act2(peer, random, frame.stream, bodies[frame.stream], posts) == :left
     end
-  end
-
-  def frame_of(peer)
-    head = peer.read(9)
-    return unless head&.bytesize == 9
-
-    high, low, type, flags, stream = head.unpack("nCCCN")
-    H2::Frame.new(H2::TYPES[type] || type, flags, stream, peer.read((high << 8) | low))
   end
 
   def act2(peer, random, id, body, posts)

@@ -27,18 +27,21 @@ class HTTPClientOriginTest < Minitest::Test
     assert_equal "http://a/end", Origin.resolve("http://a", "/old|page", "/end")
   end
 
-  def test_equal_lines_of_a_location_count_once
+  def test_equal_lines_of_a_location_count_once_and_different_ones_are_an_error
+    lines = { "/twice" => %w[/end?x=1] * 2, "/two" => %w[/end /other], "/hosts" => %w[http://a/ https://a/], "/comma" => ["/a, b"] }
     script = lambda do |peer|
       while (head = peer.head)
-        lines = head.start_with?("GET /start") ? "location: /end?x=1\r\n" * 2 : nil
-        peer.write("HTTP/1.1 #{lines ? 302 : 200} .\r\n#{lines}content-length: 0\r\n\r\n")
+        locations = lines.fetch(head[/ (\S+)/, 1], []).map { |location| "location: #{location}\r\n" }
+        peer.write("HTTP/1.1 #{locations.empty? ? 200 : 302} .\r\n#{locations.join}content-length: 0\r\n\r\n")
       end
     end
     scripted(script) do |server|
       client = Gyre::HTTP::Client.new(server.url, proxy: nil)
-      client.get("/start")
+      { "/twice" => "/end?x=1", "/comma" => "/a,%20b" }.each { |path, target| assert_equal "#{server.url}#{target}", client.get(path).url }
+      %w[/two /hosts].each do |path|
+        assert_match(/several addresses/, assert_raises(Gyre::HTTP::Client::RedirectError) { client.get(path) }.message)
+      end
       client.close
-      assert_match(%r{\AGET /end\?x=1 }, server.last_head)
     end
   end
 

@@ -4,6 +4,7 @@
 # thread. No test itself.
 
 require "socket"
+require "support/h2_client"
 
 module GyreTest
   # For test classes.
@@ -37,6 +38,15 @@ module GyreTest
 
       def read(length) = @socket.read(length)
       def line = @socket.gets("\r\n")
+
+      # The next frame of HTTP/2; nil at the end.
+      def frame
+        head = read(9)
+        return unless head&.bytesize == 9
+
+        high, low, type, flags, stream = head.unpack("nCCCN")
+        H2::Frame.new(H2::TYPES[type] || type, flags, stream, read((high << 8) | low))
+      end
 
       def write(*bytes)
         @socket.write(*bytes)
