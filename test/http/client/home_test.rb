@@ -55,6 +55,18 @@ class HTTPClientHomeTest < Minitest::Test
     end
   end
 
+  def test_connections_that_become_idle_together_keep_within_the_limit
+    all = Queue.new
+    servers(1, ->(peer) { peer.write(HELLO) while peer.head && all << true && eventually { all.size >= 8 } }) do |(server)|
+      client = make(idle_connections_limit: 3)
+      Gyre.run do |task|
+        Array.new(8) { task.async { client.get(server.url) } }.each(&:wait)
+        eventually { server.closed == 5 }
+        assert_equal 3, pools(client).sum(&:idle)
+      end
+    end
+  end
+
   def test_the_servers_own_idle_time_counts
     { "timeout=0" => 2, "max=5, timeout=100" => 1, "max=5" => 1 }.each do |hint, connections|
       servers(1, ->(peer) { peer.write(HELLO.sub("\r\n\r\n", "\r\nKeep-Alive: #{hint}\r\n\r\n")) while peer.head }) do |(server)|

@@ -35,6 +35,15 @@ class HTTPClientProxyTest < Minitest::Test
     environment({}) { assert_nil Proxy.for(:environment, "http", "a.test", 80) }
   end
 
+  def test_an_address_without_a_scheme_is_http
+    environment("http_proxy" => "proxy.test:3128") do
+      assert_equal "http://proxy.test:3128", Proxy.for(:environment, "http", "a.test", 80).to_s
+    end
+    { "localhost:1" => "http://localhost:1", "10.0.0.1" => "http://10.0.0.1", "u:p@[::1]:8" => "http://u:p@[::1]:8" }.each do |given, read|
+      assert_equal read, Proxy.for(given, "https", "a.test", 443).to_s
+    end
+  end
+
   def test_a_choice_asks_no_name_server
     asked = []
     spy = Module.new { define_method(:getaddress) { |name| (asked << name) && super(name) } }

@@ -45,6 +45,17 @@ class HTTPClientRequestTest < Minitest::Test
     assert_raises(ArgumentError) { parts("file" => { content: [1] }) }
   end
 
+  # Names of old file systems are in no encoding.
+  def test_names_in_several_encodings_come_together
+    names = ["\u00e4", "\xE4".b, "\u00e4".encode("utf-16le")]
+    body = names.product(names, names).map do |name, file, type|
+      client.post("/", multipart: { name => { content: "x", filename: file, content_type: type }, "a" => { name => { file => type } } }).body
+    end
+    assert_includes body[1], "name=\"\u00e4\"; filename=\"\u00e4\"\r\ncontent-type: \xE4".b
+    assert_includes body[3], "name=\"a[\u00e4][\xE4]\"\r\n\r\n\u00e4\r\n".b
+    assert_equal "%C3%A4%5B%E4%5D=%E4", client.post("/", form: { names[0] => { names[1] => names[1] } }).body
+  end
+
   def test_a_part_may_be_a_pipe
     reader, writer = IO.pipe
     writer << "from a pipe"

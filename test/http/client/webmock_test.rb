@@ -45,6 +45,8 @@ class HTTPClientWebMockTest < Minitest::Test
   def test_a_stub_sees_bodies_that_come_in_pieces
     WebMock.stub_request(:put, "http://files.test/a").with(body: "bytes").to_return(body: "stored")
     [StringIO.new("bytes"), %w[by tes].each].each { |body| assert_equal "stored", @client.put("http://files.test/a", body).body }
+    failing = Enumerator.new { |out| (out << "by") && raise(IOError, "no disk") }
+    assert_equal "no disk", assert_raises(IOError) { @client.put("http://files.test/a", failing) }.message
   end
 
   def test_vcr_records_and_plays

@@ -31,10 +31,10 @@ module Gyre
         def pools = @pools.values # others may add pools meanwhile
         def close = pools.each(&:close)
 
-        # Makes room for another connection: ends those that have been idle for longest.
-        def make_room
+        # Makes room for `more` connections: ends those that have been idle for longest.
+        def make_room(more = 1)
           pools = self.pools
-          excess = pools.sum(&:idle) - @limit + 1
+          excess = pools.sum(&:idle) - @limit + more
           return unless excess.positive?
 
           pools.sort_by(&:last_use).each { |pool| excess -= 1 while excess.positive? && pool.drop_idle }
@@ -51,11 +51,12 @@ module Gyre
           @uses += 1
         end
 
-        # Ends connections that have been idle for too long, or that the server has ended. Forgets
-        # pools without connections, except the base's.
+        # Ends connections that have been idle for too long, that the server has ended, or that are
+        # too many. Forgets pools without connections, except the base's.
         def sweep(now_s)
           @next_s = now_s + @interval_s
           pools.each(&:sweep)
+          make_room(0)
           @lock.synchronize { @pools.delete_if { |key, pool| key != :base && pool.retire } }
         end
 

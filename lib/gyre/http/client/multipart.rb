@@ -45,15 +45,15 @@ module Gyre
         def head(name, value)
           path = value[:content].path if value[:content].respond_to?(:path)
           file = value[:filename] || (File.basename(path) if path.respond_to?(:to_str))
-          type = value[:content_type] || ("application/octet-stream" if file)
+          type = Request.bytes(value[:content_type] || "application/octet-stream") if file || value[:content_type]
           raise ArgumentError, "multipart: a content_type has no line end" if type&.match?(/[\r\n]/)
 
           ["content-disposition: form-data; name=\"#{quoted(name)}\"#{"; filename=\"#{quoted(file)}\"" if file}\r\n",
-           ("content-type: #{type}\r\n" if type), "\r\n"].join.b
+           ("content-type: #{type}\r\n" if type), "\r\n"].join
         end
 
         # Escapes like browsers (HTML, "multipart/form-data").
-        def quoted(name) = Request.utf8(name).gsub(/[\r\n"]/, "\r" => "%0D", "\n" => "%0A", '"' => "%22")
+        def quoted(name) = Request.bytes(name).gsub(/[\r\n"]/, "\r" => "%0D", "\n" => "%0A", '"' => "%22")
       end
     end
   end

@@ -135,7 +135,7 @@ module Gyre
             raise @failure.dup unless @failure.equal?(failure)
 
             shares = @origin.perhaps_shared? && open.any?(Making)
-            return new_place if !shares && (open.size < limits.connections_limit || drop_useless)
+            return new_place if !shares && (room?(limits.connections_limit) || drop_useless)
 
             left = at && (at - Clock.now)
             if left && left <= 0
@@ -149,6 +149,8 @@ module Gyre
         ensure
           @waiting -= 1
         end
+
+        def room?(limit) = @places.size < limit || open.size < limit
 
         # Drops closed connections now and then: keys cannot be deleted before Ruby 3.3.
         def new_place

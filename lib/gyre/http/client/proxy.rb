@@ -21,6 +21,7 @@ module Gyre
             given = by_environment(scheme, host, port) if given == :environment
             return if given.nil? || given == ""
 
+            given = "http://#{given}" unless given.to_s.include?("://") # as curl reads it
             URI(given.to_s).tap { |uri| raise URI::Error unless uri.instance_of?(URI::HTTP) && !uri.host.to_s.empty? }
           rescue URI::Error
             raise ArgumentError, "proxy: write http://host:port", cause: nil # the cause may show a password

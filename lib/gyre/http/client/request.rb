@@ -46,22 +46,22 @@ module Gyre
             raise ArgumentError, "#{name}: must be a Hash or pairs, not #{pairs.class}" unless pairs.respond_to?(:each)
 
             found = []
-            pairs.each { |key, value| add(found, utf8(key), value, leaf) }
+            pairs.each { |key, value| add(found, bytes(key), value, leaf) }
             found
           end
 
-          # Returns text in UTF-8, except for BINARY.
-          def utf8(text)
+          # Returns the text's bytes in UTF-8, or as they are in BINARY. Texts of both may be joined.
+          def bytes(text)
             text = text.to_s
-            [Encoding::UTF_8, Encoding::BINARY].include?(text.encoding) ? text : text.encode(Encoding::UTF_8)
+            ([Encoding::UTF_8, Encoding::BINARY].include?(text.encoding) ? text : text.encode(Encoding::UTF_8)).b
           end
 
           private
 
           def add(found, name, value, leaf)
             if value.is_a?(Array) then value.each { |element| add(found, name.end_with?("[]") ? name : "#{name}[]", element, leaf) }
-            elsif value.is_a?(Hash) && !leaf&.call(value) then value.each { |key, element| add(found, "#{name}[#{utf8(key)}]", element, leaf) }
-            else found << [name, value.is_a?(String) || value.is_a?(Symbol) || value.is_a?(Numeric) ? utf8(value) : value]
+            elsif value.is_a?(Hash) && !leaf&.call(value) then value.each { |key, element| add(found, "#{name}[#{bytes(key)}]", element, leaf) }
+            else found << [name, value.is_a?(String) || value.is_a?(Symbol) || value.is_a?(Numeric) ? bytes(value) : value]
             end
           end
         end
@@ -95,8 +95,10 @@ module Gyre
 
         # Returns the body as a String, which replaces a body that comes in pieces.
         def gather
-          @body = "".b.tap { |bytes| body.each { |piece| bytes << piece } } unless body.nil? || body.is_a?(String)
+          @body = "".b.tap { |bytes| body.each { |piece| bytes << piece.b } } unless body.nil? || body.is_a?(String)
           body
+        rescue SourceFailed => error
+          raise error.cause
         end
 
         # Returns the request that follows a redirect to the origin of `pool` (RFC 9110, section
