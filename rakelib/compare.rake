@@ -65,7 +65,7 @@ namespace :compare do
   desc "Compare answers and checks of random zones with nsd, knot, named-checkzone and delv (SEED, SECONDS)"
   task(zones: :compile) { GyreCompare.zones if GyreCompare.programs?("nsd", "knotd", "named-checkzone", "delv", "ldns-keygen", "ldns-signzone") }
 
-  desc "Compare the HTTP client with curl and Net::HTTP at node, nginx and Apache by random requests (REQUESTS, SEED)"
+  desc "Compare the HTTP client with curl and Net::HTTP at node, nginx, Apache and Puma by random requests (REQUESTS, SEED)"
   task client: :compile do
     missing = %w[node curl].reject { |name| system("which", name, out: File::NULL) }
     next puts("compare:client needs #{missing.join(" and ")}: SKIPPED") unless missing.empty?

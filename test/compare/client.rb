@@ -2,9 +2,9 @@
 
 # Sends the same random requests with Gyre's HTTP client, the program curl and Net::HTTP to servers
 # of others, over HTTP/1, TLS and HTTP/2, and compares status, bytes, cookies and the way through
-# redirects. Each server runs or fronts one app (APP), which counts what it gets: no request that is
-# not idempotent may come twice. Called by `rake compare:client`. Ends with status 1 at the first
-# difference that DIFFERENCES does not have.
+# redirects. Each server runs or fronts one app (APP; RACK_APP on Puma), which counts what it gets:
+# no request that is not idempotent may come twice. Called by `rake compare:client`. Ends with
+# status 1 at the first difference that DIFFERENCES does not have.
 #
 #   ruby -Ilib test/compare/client.rb REQUESTS SEED
 
@@ -77,6 +77,39 @@ module ClientDifferential
       secure.listen(0, "127.0.0.1", () => console.log(plain.address().port + " " + secure.address().port));
     });
   JAVASCRIPT
+
+  # The same for Puma.
+  RACK_APP = <<~'RUBY'
+    require "digest"
+    require "json"
+    require "uri"
+    require "zlib"
+    counts = Hash.new(0)
+    coders = { "gzip" => Zlib.method(:gzip), "deflate" => Zlib::Deflate.method(:deflate) }
+    run(lambda do |env|
+      sent = env["rack.input"].read
+      path, query = env["REQUEST_URI"].split("?", 2)
+      want = JSON.parse(URI.decode_www_form(query.to_s).to_h["want"] || "{}")
+      next [200, {}, [JSON.generate(counts)]] if path == "/counts"
+
+      hop = want["hop"] || 0
+      counts[[env["REQUEST_METHOD"], want["id"], hop, env["HTTP_USER_AGENT"].to_s.split("/")[0]].join(" ")] += 1
+      head = { "x-method" => env["REQUEST_METHOD"], "x-body" => Digest::SHA1.hexdigest(sent), "x-cookie" => env["HTTP_COOKIE"].to_s,
+               "x-target" => path }
+      if want["codes"] && hop < want["codes"].size
+        head["location"] = "#{path unless want["relative"]}?#{URI.encode_www_form(want: JSON.generate(want.merge("hop" => hop + 1)))}"
+        head["set-cookie"] = ["h#{hop}=#{want["id"]}; Path=/", "gone=1; Max-Age=0"]
+        next [want["codes"][hop], head, ["moved"]]
+      end
+      body = ("#{want["id"]}:" * (want["size"] / want["id"].size + 1)).byteslice(0, want["size"])
+      coder = coders[want["coding"]]
+      head["content-encoding"] = want["coding"] if coder
+      body = coder.call(body) if coder
+      none = [204, 304].include?(want["status"])
+      head["content-length"] = body.bytesize.to_s unless want["pieces"] || none
+      [want["status"], head, none ? [] : want["pieces"] ? body.scan(/.{1,10000}/mn).each : [body]]
+    end)
+  RUBY
 
   Request = Struct.new(:method, :path, :want, :kind, :body, :cancel) do
     def hops = codes.size
@@ -219,7 +252,8 @@ module ClientDifferential
     def start
       File.write("#{@folder}/pem", identity)
       plain, secure = node
-      { "node" => ["http://127.0.0.1:#{plain}", "https://127.0.0.1:#{secure}"], "nginx" => nginx(plain), "Apache" => apache(plain) }.compact
+      { "node" => ["http://127.0.0.1:#{plain}", "https://127.0.0.1:#{secure}"], "nginx" => nginx(plain), "Apache" => apache(plain),
+        "Puma" => puma }.compact
     end
 
     def stop = @pids.each { |pid| Process.kill(:KILL, pid) && Process.wait(pid) }
@@ -290,6 +324,19 @@ module ClientDifferential
       run(ports, program, "-X", "-f", "#{@folder}/apache.conf")
     end
 
+    def puma
+      gems = File.expand_path("../../vendor/bundle/async-#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}", __dir__)
+      unless File.exist?("#{gems}/Gemfile.lock")
+        return warn("compare:client: GYRE_BUNDLE=async bin/bundle install was not called, so Puma's share is left out")
+      end
+
+      ports = free_ports
+      File.write("#{@folder}/config.ru", RACK_APP)
+      environment = ENV.keys.grep(/\ABUNDLE|\ARUBY(?:OPT|LIB)/).to_h { |name| [name, nil] }.merge("BUNDLE_GEMFILE" => "#{gems}/Gemfile")
+      addresses = ["-b", "tcp://127.0.0.1:#{ports[0]}", "-b", "ssl://127.0.0.1:#{ports[1]}?cert=#{@folder}/pem&key=#{@folder}/pem"]
+      run(ports, environment, RbConfig.ruby, "-rbundler/setup", "-S", "puma", *addresses, "#{@folder}/config.ru")
+    end
+
     def run(ports, *command)
       @pids << spawn(*command, out: File::NULL, err: File::NULL)
       ports.each { |port| reachable(port) }
@@ -323,9 +370,11 @@ module ClientDifferential
     Dir.mktmpdir("gyre") do |folder|
       File.chmod(0o755, folder)
       servers = Servers.new(folder)
-      ways = servers.start.flat_map { |name, (plain, tls)| [[name, plain, false], [name, tls, false], [name, tls, true]] }
+      urls = servers.start
+      ways = urls.flat_map { |name, (plain, tls)| [[name, plain, false], [name, tls, false], [name, tls, true]] }
       ways.each_with_index { |way, index| compare(*way, folder, Draw.new(seed + index), (count.to_f / ways.size).ceil) }
-      twice = JSON.parse(Net::HTTP.get(URI("#{ways.first[1]}/counts"))).select { |key, times| times > 1 && key.match?(/\A(?:POST|PATCH)/) }
+      counts = urls.values.map { |url, _| JSON.parse(Net::HTTP.get(URI("#{url}/counts"))) }
+      twice = counts.reduce(:merge).select { |key, times| times > 1 && key.match?(/\A(?:POST|PATCH)/) }
       abort "came more than once from a client: #{twice}" unless twice.empty?
     ensure
       servers&.stop

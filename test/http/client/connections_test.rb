@@ -484,7 +484,7 @@ class HTTPClientConnectionsTest < Minitest::Test
       error = assert_raises(ArgumentError) { Gyre::HTTP.post("http://127.0.0.1:1/", name => "a=b") }
       assert_equal "#{name}: must be a Hash or pairs, not String", error.message
     end
-    %w[https://127.0.0.1:1 socks5://127.0.0.1:1 localhost:1 127.0.0.1:1].each do |proxy|
+    %w[https://127.0.0.1:1 socks5://127.0.0.1:1 localhost:port 127.0.0.1:1:1].each do |proxy|
       assert_raises(ArgumentError, proxy) { keep(Gyre::HTTP::Client.new(proxy: proxy)).get("http://example.test/") }
     end
   end

@@ -82,7 +82,8 @@ class HTTPClientCookiesTest < Minitest::Test
     ["Wed, 09 Jun 2021 10:18:14 GMT", "Wednesday, 09-Jun-21 10:18:14", "Wed Jun  9 10:18:14 2021", "9 June 2021 10:18:14 +0900"].each do |text|
       assert_equal Time.utc(2021, 6, 9, 10, 18, 14), cookies.send(:date, text), text
     end
-    ["", "soon", "Wed, 09 Jun 2021", "09 Jun 99999 10:18:14", "09 Jun 2021 24:00:00", "09 Jun 2021 #{"9" * 20}:00:00", "40 Jun 2021 10:00:00"].each do |text|
+    ["", "soon", "Wed, 09 Jun 2021", "09 Jun 99999 10:18:14", "09 Jun 2021 24:00:00",
+     "09 Jun 2021 #{"9" * 20}:00:00", "40 Jun 2021 10:00:00"].each do |text|
       assert_nil cookies.send(:date, text), text
     end
   end

@@ -515,8 +515,9 @@ static bool busy_lately(const struct gyre_http_connection *connection) {
 }
 
 /* Ends an idle connection, unless a request may have come: after a close, the client could not know
- * whether to repeat the request. Receives, because only the transport can tell a request's bytes from
- * TLS's own. The next turn serves the request, because a handler might close what the caller visits. */
+ * whether to repeat the request. Receives, because only the transport can tell a request's bytes
+ * from TLS's own. The next turn serves the request: its handler might close what the caller visits.
+ */
 static void drain(struct gyre_http_connection *connection) {
   if (connection->exchange || !connection->is_idle) return;
   bool stays = busy_lately(connection);

@@ -50,7 +50,7 @@ module Gyre
             found
           end
 
-          # Returns the text's bytes in UTF-8, or as they are in BINARY. Texts of both may be joined.
+          # Returns the text's bytes in UTF-8, or in BINARY as they are. Both may be joined.
           def bytes(text)
             text = text.to_s
             ([Encoding::UTF_8, Encoding::BINARY].include?(text.encoding) ? text : text.encode(Encoding::UTF_8)).b
