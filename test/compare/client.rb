@@ -325,7 +325,8 @@ module ClientDifferential
     end
 
     def puma
-      gems = File.expand_path("../../vendor/bundle/async-#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}", __dir__)
+      version = RbConfig::CONFIG["ruby_version"]
+      gems = File.expand_path("../../vendor/bundle/async-#{RUBY_ENGINE}-#{version}", __dir__)
       unless File.exist?("#{gems}/Gemfile.lock")
         return warn("compare:client: GYRE_BUNDLE=async bin/bundle install was not called, so Puma's share is left out")
       end
@@ -334,7 +335,8 @@ module ClientDifferential
       File.write("#{@folder}/config.ru", RACK_APP)
       environment = ENV.keys.grep(/\ABUNDLE|\ARUBY(?:OPT|LIB)/).to_h { |name| [name, nil] }.merge("BUNDLE_GEMFILE" => "#{gems}/Gemfile")
       addresses = ["-b", "tcp://127.0.0.1:#{ports[0]}", "-b", "ssl://127.0.0.1:#{ports[1]}?cert=#{@folder}/pem&key=#{@folder}/pem"]
-      run(ports, environment, RbConfig.ruby, "-rbundler/setup", "-S", "puma", *addresses, "#{@folder}/config.ru")
+      puma = "#{gems}/gems/#{RUBY_ENGINE}/#{version}/bin/puma"
+      run(ports, environment, RbConfig.ruby, "-rbundler/setup", puma, *addresses, "#{@folder}/config.ru")
     end
 
     def run(ports, *command)
