@@ -79,6 +79,43 @@ if defined?(Faraday)
     include FaradayCases
   end
 
+  class FaradayProxyTest < Minitest::Test
+    def test_a_proxys_credentials_may_have_any_byte
+      adapter = Gyre::HTTP::Client::FaradayAdapter.new(nil)
+      address = adapter.send(:proxy, Faraday::ProxyOptions.from(uri: "http://proxy.test:1", user: "a b+", password: "c:@%"))
+      proxy = Gyre::HTTP::Client::Proxy
+      uri = proxy.for(address, "http", "a.test", 80)
+      assert_equal ["a b+", "c:@%"], [proxy.decode(uri.user), proxy.decode(uri.password)]
+    end
+  end
+
+  # The server sends a word when the client has got the one before.
+  class FaradayOpenAITest < Minitest::Test
+    include GyreTest::H2Serving
+
+    def test_ruby_openai_gets_each_token_at_once
+      require "openai"
+      got = Thread::Queue.new
+      app = lambda do |env|
+        asked = JSON.parse(env["rack.input"].read)
+        words = Enumerator.new do |out|
+          ["Why?", "because"].each { |word| (out << "data: #{JSON.generate(choices: [{ delta: { content: word } }])}\n\n") && got.pop }
+          out << "data: [DONE]\n\n"
+        end
+        [200, { "content-type" => "text/event-stream", "x-asked" => asked["model"] }, words]
+      end
+      serve(app) do |served|
+        client = OpenAI::Client.new(access_token: "a", uri_base: "http://127.0.0.1:#{served.port}") { |faraday| faraday.adapter :gyre }
+        words = []
+        take = ->(chunk, _event) { (words << chunk.dig("choices", 0, "delta", "content")) && got << true }
+        Gyre.run { client.chat(parameters: { model: "small", messages: [{ role: "user", content: "?" }], stream: take }) }
+        assert_equal %w[Why? because], words
+      end
+    rescue LoadError
+      skip "the gem ruby-openai is not in this bundle; rake test:newest_gems runs its test"
+    end
+  end
+
   class FaradayOverTLSTest < Minitest::Test
     include FaradayCases
 

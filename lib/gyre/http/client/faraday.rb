@@ -57,7 +57,7 @@ module Gyre
         def proxy(given)
           return given&.uri&.to_s unless given&.user
 
-          words = [given.user, given.password].map { |word| URI.encode_www_form_component(word.to_s) }
+          words = [given.user, given.password].map { |word| URI.encode_www_form_component(word.to_s).gsub("+", "%20") }
           given.uri.dup.tap { |uri| uri.userinfo = words.join(":") }.to_s
         end
 
