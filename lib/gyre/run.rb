@@ -125,12 +125,14 @@ module Gyre
     def awaited = [@root]
 
     # Makes Gyre.run raise `error`, the exception of an `exit`, a signal or a Thread#raise. In a
-    # forked child the forking fiber raises it first: its block may end the process.
+    # forked child the forking fiber raises it first, even if it waits for the calling task: its
+    # block may end the process.
     # @param error [Exception]
     def leave(error)
       @leaving ||= error
       return wake if @forker_fiber.nil? || Fiber.current.equal?(@forker_fiber)
 
+      Task.current?&.forget_waiter(@forker_fiber)
       @scheduler.fiber_interrupt(@forker_fiber, error)
     end
 
@@ -173,18 +175,19 @@ module Gyre
       @to_stop.clear
       @listeners.clear
       @unawaited.process_fork
-      @forker = forker if @drives
+      @forker = forker
       @forker_fiber = Fiber.current
     end
 
     # Enters Gyre.run's caller at the end of the forking task. In a forked child the forking fiber
-    # is Ruby's root fiber: if it ended, the program would end.
+    # is Ruby's root fiber: if it ended, the program would end. It does so if Gyre.run's caller was
+    # a scheduled fiber, which the child lacks.
     # @param task [Task] whose block is over
     def forker_ended(task)
       return unless task.equal?(@forker)
 
       @forker_fiber = nil
-      @fiber.transfer
+      @drives ? @fiber.transfer : (raise @leaving if @leaving)
     end
 
     private

@@ -430,6 +430,12 @@ module Gyre
     # Called in a forked child, which lacks the waiters.
     def forget_waiters = @waiters = nil
 
+    # @param fiber [Fiber] that the end of this task or of a task above it may not wake
+    def forget_waiter(fiber)
+      @waiters&.delete(fiber)
+      @parent&.forget_waiter(fiber)
+    end
+
     # Called in a forked child, which lacks this task's fiber. Ends the task, unless the forking
     # task is below it.
     def stay_behind
@@ -579,7 +585,7 @@ module Gyre
 
     # Called when a waiter was stopped or is late.
     def leave_waiters(fiber)
-      return @waiters.delete_at(@waiters.index(fiber)) unless finished?
+      return (place = @waiters.index(fiber)) && @waiters.delete_at(place) unless finished?
 
       @outcome.give_up(self) if failed?
     end

@@ -59,7 +59,7 @@ module GyreTest
 
     # One story, told in one world.
     class Story
-      FORKERS = %i[root task nested scheduled].freeze
+      FORKERS = %i[root task nested scheduled run].freeze
       WAYS = %i[block plain daemon].freeze
       WAITS = {
         sleeping: -> { sleep(0.001) && :slept },
@@ -98,13 +98,15 @@ module GyreTest
         int: -> { Process.kill(:INT, Process.pid) && sleep },
         kill: -> { Process.kill(:KILL, Process.pid) && sleep },
         exit_elsewhere: -> { @world.start { exit 6 }.call },
+        exit_elsewhere_waited: -> { @world.start { sleep(0.001) && exit(7) }.call },
+        exit_below_waited: -> { @world.start { @world.start { sleep(0.001) && exit(7) }.call }.call },
         exit_elsewhere_later: -> { @world.start { sleep(0.001) && exit(7) } && sleep },
         term_elsewhere: -> { @world.start { Process.kill(:TERM, Process.pid) && sleep } && sleep },
         error: -> { raise "the child's own" }
       }.freeze
       # Without a block a task's error reaches the one that waits for the task, which a forked child
       # lacks; a fiber's is reported. A thread's ends the child.
-      OWN_ERRORS = { plain: %i[task nested scheduled], daemon: %i[scheduled] }.freeze
+      OWN_ERRORS = { plain: %i[task nested scheduled run], daemon: %i[scheduled run] }.freeze
 
       def self.draw(random)
         how, ending, forker = WAYS.sample(random: random), ENDS.keys.sample(random: random), FORKERS.sample(random: random)
@@ -143,12 +145,12 @@ module GyreTest
         "hangs"
       end
 
-      # In a process that becomes the daemon's parent.
+      # In a process that becomes the daemon's parent. Some builds of Ruby have a process between the
+      # first one and the daemon.
       def tell_of_the_daemon(world)
         Gyre::Orphans.adopt # needs the extension
-        before = Process.fork { tell_all(world) }
-        Process.wait(before)
-        tell_status(Process.wait2.last)
+        Process.fork { tell_all(world) }
+        Process.waitall.each { |_, status| tell_status(status) }
         exit!(0)
       end
 
@@ -177,6 +179,7 @@ module GyreTest
         when :task then @world.start { body }.call
         when :nested then @world.start { @world.start { body }.call }.call
         when :scheduled then @world.schedule { body }.call
+        when :run then @world.schedule { @world.run { body } }.call
         end
       end
 
