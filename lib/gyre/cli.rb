@@ -14,6 +14,9 @@ module Gyre
     MISUSED = 2       # the command line makes no sense
     INTERRUPTED = 130 # INT before anything ran: 128 + 2, as shells have it
 
+    # The environment of the start, which restarts begin with (Restart.environment).
+    ENVIRONMENT = ENV.to_h.freeze
+
     # The descriptor limit is raised to this at most: some programs close every possible descriptor.
     DESCRIPTORS_LIMIT = 1 << 20
 
@@ -69,8 +72,11 @@ module Gyre
     end
 
     class << self
-      # Takes the words after `gyre`; returns the exit status.
+      # Takes the words after `gyre`; returns the exit status. As process 1, runs in a child.
       def start(arguments, out: $stdout, err: $stderr, input: $stdin)
+        require "gyre/cli/process/first"
+        status = First.run and return status
+
         name, *rest = arguments
         name, *rest = *rest, "--help" if name == "help" && rest.any?
         case name

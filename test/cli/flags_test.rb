@@ -3,13 +3,22 @@
 # Flags in, settings out, for every command; what is reported about those that are none.
 
 require "test_helper"
+require "gyre/cli"
 require "gyre/cli/flags"
+require "stringio"
 
 class CLIFlagsTest < Minitest::Test
   def test_flags_and_the_rest
     assert_equal %w[a b], read("a", "--port", "1", "b")
     assert_equal({ port: "1" }, @said)
     assert_match(/Usage: x.*--port PORT +the port/m, @flags.help)
+  end
+
+  def test_help_of_every_command_has_at_most_80_columns
+    commands = Gyre::CLI::TABLE.map { |entry| [entry.name] } + [%w[dns query], %w[log send], %w[log tail], %w[log status], %w[log reopen], []]
+    texts = commands.map { |words| StringIO.new.tap { |out| Gyre::CLI.start([*words, "--help"], out: out) }.string }
+    assert_empty texts.flat_map(&:lines).select { |line| line.chomp.length > 80 }
+    assert_operator texts.map(&:size).min, :>, 100
   end
 
   def test_every_way_to_write_a_flag

@@ -22,8 +22,10 @@ module Gyre
 
         Commands:
           status           what its workers do
-          rolling-restart  loads the app's code again and replaces the workers one after another (USR1)
-          restart          replaces the whole program, and keeps sockets and workers meanwhile (USR2)
+          rolling-restart  loads the app's code again and replaces the workers one
+                           after another (USR1)
+          restart          replaces the whole program, and keeps sockets and workers
+                           meanwhile (USR2)
           reload           opens log files and reads certificates again (HUP)
           stop             lets running requests finish and ends (TERM)
 

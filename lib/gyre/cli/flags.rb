@@ -17,6 +17,10 @@ module Gyre
     #   flags = Gyre::CLI::Flags.new("Usage: tool [options] FILE") { |on| on.on("-p", "--port PORT", "the port") { |port| … } }
     #   flags.read(["-p", "80", "app.rb"]) # => ["app.rb"]
     class Flags
+      # Columns of the flags, and of the rest of a line of 80 columns.
+      WIDTH = 29
+      TEXT_WIDTH = 80 - WIDTH - 3
+
       # Completes no abbreviations. (Before Ruby 3.2, require_exact refuses `--port=80` and fails
       # for a flag that has no long form.)
       class Exact < OptionParser
@@ -32,12 +36,11 @@ module Gyre
 
       # `hints`: advice for other programs' flags; `aliases`: hidden names of long flags; `dash`:
       # flags whose argument may be a bare dash.
-      def initialize(banner, width: 29, columns: 80, hints: {}, aliases: {}, dash: [], help: ["--help"], footer: nil)
+      def initialize(banner, hints: {}, aliases: {}, dash: [], help: ["--help"], footer: nil)
         @hints = hints
         @aliases = aliases
         @dash = dash
-        @text_width = columns - width - 4
-        @parser = Exact.new(banner, width, "  ")
+        @parser = Exact.new(banner, WIDTH, "  ")
         yield self
         on(*help, "print this text") { ask(:help) }
         on("-v", "--version", "print Gyre's version") { ask(:version) }
@@ -46,8 +49,9 @@ module Gyre
 
       # Declares a flag like OptionParser#on. Turns the block's ArgumentError into a UsageError.
       def on(*words, &block)
-        name = (words.grep(/\A--/).first || words.first)[/\A[\w-]+/]
-        @parser.on(*words) do |value|
+        flags, texts = words.partition { |word| !word.is_a?(String) || word.start_with?("-") }
+        name = (flags.grep(/\A--/).first || flags.first)[/\A[\w-]+/]
+        @parser.on(*flags, *texts.join(" ").scan(/\S.{0,#{TEXT_WIDTH - 1}}(?=\s|\z)/o)) do |value|
           block.call(value)
         rescue ArgumentError => error
           raise UsageError, "#{name}: #{error.message}"
@@ -96,8 +100,7 @@ module Gyre
       # Returns the arguments of {#on} for a row; a Boolean row also has a flag --no-….
       def words(row)
         flag = row.boolean? ? "--[no-]#{row.flag.delete_prefix("--")}" : [row.flag, row.argument].compact.join(" ")
-        text = [row.text, ("(#{row.default_text})" if row.default_text)].compact.join(" ")
-        [*row.short, flag, *text.scan(/\S.{0,#{@text_width}}(?=\s|\z)/)]
+        [*row.short, flag, row.text, *("(#{row.default_text})" if row.default_text)]
       end
 
       def refuse_broken_text(arguments)

@@ -27,8 +27,9 @@ module Gyre
 
         Usage: gyre serve [options] [FILE]
 
-        FILE makes the app (config.ru). Settings without a flag are read from #{Web::Config::PATH} if there is one;
-        each long name below is a word there (keep_alive_timeout 20).
+        FILE makes the app (config.ru). Settings without a flag are read from
+        #{Web::Config::PATH} if there is one; each long name below is a word there
+        (keep_alive_timeout 20).
       TEXT
       HINTS = {
         "-n" => "count", "-t" => "threads", "-f" => "fork_worker", "-I" => "include", "-R" => "restart_cmd", "-s" => "silent", "-S" => "state_path",
@@ -48,7 +49,7 @@ module Gyre
       end
 
       def flags
-        Flags.new(BANNER, width: 38, columns: 130, hints: HINTS, help: ["-h", "--help"]) do |flags|
+        Flags.new(BANNER, hints: HINTS, help: ["-h", "--help"]) do |flags|
           flags.table(Web::SETTINGS, @settings)
           flags.separator "\nOthers:"
           flags.on("-C", "--config FILE", "configuration file (#{Web::Config::PATH} if it exists); - for none") { |value| @config = value }

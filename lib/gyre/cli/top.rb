@@ -13,12 +13,14 @@ module Gyre
   module CLI
     class Top < Command
       BANNER = <<~TEXT
-        Shows what a server does: its workers, connections and running requests, again each second. q ends it.
+        Shows what a server does: its workers, connections and running requests,
+        again each second. q ends it.
 
         Usage: gyre top [options] [ADDRESS]
 
-        ADDRESS is what the server was started with as --metrics (a port, host:port, http://host:port or unix:///path).
-        Without it the server is found by its state file (gyre serve --state FILE).
+        ADDRESS is what the server was started with as --metrics (a port, host:port,
+        http://host:port or unix:///path). Without it the server is found by its state
+        file (gyre serve --state FILE).
       TEXT
       INTERVAL_S = 1.0
 

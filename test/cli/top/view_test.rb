@@ -65,6 +65,13 @@ class CLITopViewTest < Minitest::Test
     assert_equal 1, View.new(status(worker)).lines(1, 1).size
   end
 
+  def test_80_columns_have_the_most_important_figures_uncut
+    lines = View.new(status(worker(requests: 100), worker(requests: 20))).lines(80, 24)
+    assert_operator lines.map(&:length).max, :<=, 80
+    assert_match(/^1 +70 +10.0 +2 +5 +1 +9 +<5 ms +<250 us +76 MB +10 s$/, lines.join("\n"))
+    assert_match(%r{^in \S+ \w+/s +out \S+ \w+/s$}, lines.first(3).join("\n"))
+  end
+
   def test_an_error_stands_beside_the_last_status
     assert_equal "it is gone", View.new(status(worker), nil, error: "it is gone").lines[1]
     assert_includes View.new(nil, nil, error: "refused", server: "tcp://a:1").lines.join, "tcp://a:1: asking"

@@ -130,7 +130,7 @@ class WebClusterPartsTest < Minitest::Test
       worker = Member.new(:worker, link, generation: 1, index: 1, pid: Process.pid, started_s: 0, heard_s: 0)
       health = Health.new(worker_timeout: 10, worker_boot_timeout: 20, worker_memory_limit: 1 << 40)
       assert_nil health.check(worker, 20)
-      assert_equal [:kill, "did not start within 20 s"], health.check(worker, 21)
+      assert_equal [:kill, "did not start within 20 s (worker_boot_timeout)"], health.check(worker, 21)
       worker.phase = :serving
       assert_nil health.check(worker, 10)
       assert_equal :ask, health.check(worker, 10.5).first
@@ -144,14 +144,14 @@ class WebClusterPartsTest < Minitest::Test
 
   def test_health_of_a_mold_is_that_it_loads_and_forks_in_time
     mold = Member.new(:mold, nil, generation: 1, pid: Process.pid, started_s: 0)
-    health = Health.new(worker_boot_timeout: 20)
-    assert_nil health.check(mold, 20)
-    assert_equal [:kill, "did not load the app within 20 s"], health.check(mold, 21)
+    health = Health.new(worker_boot_timeout: 20, load_timeout: 200)
+    assert_nil health.check(mold, 200)
+    assert_equal [:kill, "did not load the app within 200 s (load_timeout)"], health.check(mold, 201)
     mold.phase = :ready
     assert_nil health.check(mold, 1000)
     mold.instance_variable_set(:@owes_since_s, 1000)
     assert_nil health.check(mold, 1020)
-    assert_equal [:kill, "did not fork a worker within 20 s"], health.check(mold, 1021)
+    assert_equal [:kill, "did not fork a worker within 20 s (worker_boot_timeout)"], health.check(mold, 1021)
     assert_nil health.check(Member.new(:worker, nil, generation: 1, started_s: 0), 1021), "its mold is timed"
   end
 

@@ -17,10 +17,12 @@ module Gyre
         BANNER = <<~TEXT
           Asks a name server, and prints its reply as dig does.
 
-          Usage: gyre dns query [options] NAME [TYPE] [@SERVER] [+tcp] [+tls] [+https] [+short]
+          Usage: gyre dns query [options] NAME [TYPE] [@SERVER] [+tcp] [+tls] [+https]
+                                [+short]
 
-          SERVER is an IP address, 192.0.2.1:5300, tls://192.0.2.1#name or https://host/dns-query; without one it is
-          that of /etc/resolv.conf. TLS verifies the server's certificate.
+          SERVER is an IP address, 192.0.2.1:5300, tls://192.0.2.1#name or
+          https://host/dns-query; without one it is that of /etc/resolv.conf. TLS
+          verifies the server's certificate.
         TEXT
         WORDS = { "+tcp" => "tcp", "+tls" => "tls", "+https" => "https" }.freeze
         private_constant :WORDS

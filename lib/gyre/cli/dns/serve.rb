@@ -24,8 +24,8 @@ module Gyre
           Usage: gyre dns [options]
                  gyre dns query [options] NAME [TYPE] [@SERVER]
         TEXT
-        FOOTER = "\nSignals: INT and TERM end it. HUP reads rules and zones again, and keeps the former ones if that fails. " \
-                 "USR1\nreplaces the workers one after another."
+        FOOTER = "\nSignals: INT and TERM end it. HUP reads rules and zones again, and keeps the\n" \
+                 "         former ones if that fails. USR1 replaces the workers one after another."
         SETTINGS = Settings.new({
           "Answers" => [
             Settings.row(:config, :file, "rules in Ruby: match, otherwise, zone, upstream (see docs/dns.md)", short: "-c"),
@@ -113,7 +113,7 @@ module Gyre
           command = Restart.new.command
           Web::Cluster::Supervisor.new(
             count: count, listeners: @sockets.listeners, log: Web::Log.new(notices: @err, errors: @err), shutdown_timeout: STOP_S,
-            ready: -> { announce(" with #{count} workers") }, spawn: -> { Web::Cluster::Mold.spawn(command, @sockets) }
+            ready: -> { announce(" with #{count} workers") }, spawn: -> { Web::Cluster::Mold.spawn(command, @sockets, environment: Restart.environment) }
           )
         end
 

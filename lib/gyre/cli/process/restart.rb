@@ -3,6 +3,7 @@
 # Finds the command that started a server, and checks whether it still works (USR2). Executes
 # nothing but the check. Used by `gyre serve`, `gyre log` and `gyre dns`.
 
+require "gyre/cli"
 require "rbconfig"
 
 module Gyre
@@ -11,6 +12,15 @@ module Gyre
       # Environment variable: inputs whose sockets the checked program would inherit, one on each
       # line. The check does not listen on these.
       INHERITED = "GYRE_LOG_INHERITED"
+      # Environment variables that a restart keeps: Privileges and the handovers set them.
+      KEPT = /\A(?:USER|LOGNAME|HOME|(?:GYRE|LISTEN)_\w+)\z/.freeze
+
+      # Returns what leads from the present environment to that of the start, for a new process:
+      # what configurations and rules have set meanwhile would hide newer values (`ENV["A"] ||= …`).
+      def self.environment
+        names = (ENV.keys | ENVIRONMENT.keys).grep_v(KEPT)
+        names.to_h { |name| [name, ENVIRONMENT[name]] }.reject { |name, value| ENV[name] == value }
+      end
 
       def initialize(words = ARGV, program: $PROGRAM_NAME)
         @words = words.dup
@@ -20,7 +30,7 @@ module Gyre
       # Checks whether the program on disk can start. Returns a command for Process.exec, or a
       # String with the reason why not.
       def call(inputs)
-        printed = IO.popen([{ INHERITED => inputs.join("\n") }, *command, "--check", err: %i[child out]], &:read)
+        printed = IO.popen([{ **Restart.environment, INHERITED => inputs.join("\n") }, *command, "--check", err: %i[child out]], &:read)
         $?.success? ? command : printed.strip.delete_prefix("gyre log: ")
       rescue SystemCallError => error
         error.message

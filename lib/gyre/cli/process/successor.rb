@@ -8,6 +8,7 @@
 # exe/gyre traps later ones while the program loads. A signal while Ruby starts ends the process.
 
 require "fcntl"
+require "gyre/cli/process/restart"
 require "tempfile"
 
 module Gyre
@@ -99,7 +100,7 @@ module Gyre
         def replace_process(file, command, options)
           environment = command.first.is_a?(Hash) ? command.first : {}
           words = command.first.is_a?(Hash) ? command.drop(1) : command
-          Process.exec(environment.merge(VARIABLE => "#{file.fileno} #{Process.pid}"), *words, **options, close_others: false)
+          Process.exec(Restart.environment.merge(environment, VARIABLE => "#{file.fileno} #{Process.pid}"), *words, **options, close_others: false)
         end
       end
     end

@@ -25,8 +25,8 @@ module Gyre
 
       # Starts a mold for Supervisor.
       def spawn_mold
-        Web::Cluster::Mold.spawn(@restart.command, @holdings.sets.fetch(:sockets), environment: bundle_environment, secrets: ticket_keys,
-                                                                                   chdir: @folder)
+        Web::Cluster::Mold.spawn(@restart.command, @holdings.sets.fetch(:sockets), secrets: ticket_keys, chdir: @folder,
+                                                                                   environment: { **Restart.environment, **bundle_environment })
       end
 
       # Starts a program for Supervisor; returns its pid.
@@ -65,7 +65,7 @@ module Gyre
       def rehearse(supervisor, command)
         output = Successor.unnamed # the child's children may keep a pipe
         status = Handover.lend(supervisor, @holdings.sets, @holdings.files) do |environment, descriptors|
-          supervisor.crew.reaper.run(bundle_environment.merge(environment), *command, "--check", limit_s: REHEARSAL_S, out: output, err: output,
+          supervisor.crew.reaper.run({ **Restart.environment, **bundle_environment, **environment }, *command, "--check", limit_s: REHEARSAL_S, out: output, err: output,
                                      chdir: @folder, close_others: true, **descriptors)
         end
         return if status.success?

@@ -56,7 +56,7 @@ module Gyre
           count: @count, listeners: @holdings.listeners, spawn: @launcher.method(:spawn_mold), log: @log, former: @handover&.former,
           ready: method(:ready), restarted: @manager.method(:ready), beside: @settings[:beside] || [],
           spawn_program: @launcher.method(:spawn_program),
-          **@settings.slice(:shutdown_timeout, :worker_timeout, :worker_boot_timeout, :worker_memory_limit)
+          **@settings.slice(:shutdown_timeout, :worker_timeout, :worker_boot_timeout, :load_timeout, :worker_memory_limit)
         )
       end
 

@@ -11,8 +11,10 @@ module Gyre
     class Top < Command
       class View
         PLAIN = Paint.new(false)
-        WORKERS = %w[WORKER PID REQ/S RUN IDLE WAIT TASKS P99 LAG MEMORY BUDGET GC UP].freeze
-        WIDTHS = [10, 8, 9, 5, 6, 5, 6, 9, 9, 8, 13, 6, 8].freeze
+        WIDTHS = { "WORKER" => 11, "PID" => 8, "REQ/S" => 8, "RUN" => 5, "IDLE" => 5, "WAIT" => 5, "TASKS" => 6, "P99" => 8, "LAG" => 8,
+                   "MEMORY" => 8, "BUDGET" => 12, "GC" => 5, "UP" => 8 }.freeze
+        # Columns that narrow terminals lack, the first one first.
+        SPARED = %w[BUDGET GC IDLE WAIT].freeze
 
         # `before`: the previous status; if nil, figures cover the server's whole life. `error`: why
         # the status could not be read.
@@ -40,11 +42,11 @@ module Gyre
           count = @status["workers"].size
           seconds = snapshots.sum { |each| rate(each, "requests") }
           failed = snapshots.sum { |each| rate(each, "responses", "5xx") }
-          [shown("gyre #{@status["version"]}  process #{@status["pid"]}  #{count} #{count == 1 ? "worker" : "workers"}  " \
-                 "#{snapshots.flat_map { |each| each["urls"] || [] }.uniq.join(" ")}", :bold),
-           shown("#{Figures.rate(seconds)} requests/s  #{Figures.rate(failed)} errors/s  p50 #{percentile("durations", 0.5)}  " \
-                 "p99 #{percentile("durations", 0.99)}  lag p99 #{percentile("lag", 0.99)}  in #{Figures.bytes(total("received_bytes"))}/s  " \
-                 "out #{Figures.bytes(total("sent_bytes"))}/s"),
+          [*folded(["gyre #{@status["version"]}", "process #{@status["pid"]}", "#{count} #{count == 1 ? "worker" : "workers"}",
+                    *snapshots.flat_map { |each| each["urls"] || [] }.uniq], :bold),
+           *folded(["#{Figures.rate(seconds)} requests/s", "#{Figures.rate(failed)} errors/s", "p50 #{percentile("durations", 0.5)}",
+                    "p99 #{percentile("durations", 0.99)}", "lag p99 #{percentile("lag", 0.99)}",
+                    "in #{Figures.bytes(total("received_bytes"))}/s", "out #{Figures.bytes(total("sent_bytes"))}/s"]),
            *websockets]
         end
 
@@ -55,7 +57,7 @@ module Gyre
                  "out #{Figures.rate(total("messages_sent"))}/s")]
         end
 
-        def workers = [row(WORKERS, :bold), *@status["workers"].map { |worker| row(worker_cells(worker)) }]
+        def workers = [row(WIDTHS.keys, :bold), *@status["workers"].map { |worker| row(worker_cells(worker)) }]
 
         def worker_cells(worker)
           snapshot = worker["snapshot"]
@@ -80,8 +82,23 @@ module Gyre
            end]
         end
 
+        # Returns the columns that the terminal has room for, with their widths.
+        def columns
+          @columns ||= SPARED.each_with_object(WIDTHS.dup) { |name, kept| kept.delete(name) if @width && kept.values.sum > @width }
+        end
+
         def row(cells, colour = nil)
-          shown(cells.each_with_index.map { |cell, index| index.zero? ? cell.to_s.ljust(WIDTHS[0]) : cell.to_s.rjust(WIDTHS[index]) }.join, colour)
+          cells = WIDTHS.keys.zip(cells.map(&:to_s)).to_h
+          name, *others = columns.map { |column, width| cells[column].to_s.rjust(width) }
+          shown([name.lstrip.ljust(WIDTHS["WORKER"]), *others].join, colour)
+        end
+
+        # Joins words to lines of the terminal's width.
+        def folded(words, colour = nil)
+          lines = words.drop(1).each_with_object([words.first.dup]) do |word, all|
+            @width && all.last.size + word.size + 2 > @width ? all << word.dup : all.last << "  " << word
+          end
+          lines.map { |line| shown(line, colour) }
         end
 
         # Returns a counter's rate per second, since the previous status or the server's start.

@@ -12,10 +12,11 @@ module Gyre
         LAST_WORDS_S = 1
 
         # `worker_timeout`: seconds without a sign of life; `worker_boot_timeout`: seconds to become
-        # ready, and for a mold to load or fork; `worker_memory_limit`: resident bytes.
-        def initialize(worker_timeout: 60, worker_boot_timeout: 60, worker_memory_limit: nil)
+        # ready, and for a mold to fork; `load_timeout`: seconds for a mold to load the app;
+        # `worker_memory_limit`: resident bytes.
+        def initialize(worker_timeout: 60, worker_boot_timeout: 60, load_timeout: 300, worker_memory_limit: nil)
           @worker_timeout_s = worker_timeout
-          @worker_boot_timeout_s = worker_boot_timeout
+          @limits = { worker_boot_timeout: worker_boot_timeout, load_timeout: load_timeout }
           @worker_memory_limit = worker_memory_limit
           @growth = Respawn.new
         end
@@ -42,8 +43,8 @@ module Gyre
           return [:kill, "does not end"] if member.leave_until_s && now > member.leave_until_s
           return if member.pid.nil? # its mold's time to fork is limited instead
 
-          what, since_s = awaited(member)
-          return [:kill, "did not #{what} within #{@worker_boot_timeout_s} s"] if since_s && now - since_s > @worker_boot_timeout_s
+          what, since_s, name = awaited(member)
+          return [:kill, "did not #{what} within #{@limits[name]} s (#{name})"] if since_s && now - since_s > @limits[name]
           return if what
 
           silent_s = now - member.heard_s
@@ -55,12 +56,12 @@ module Gyre
 
         private
 
-        # Returns what the member must do within worker_boot_timeout, and since when; or nil.
+        # Returns what the member must do, since when, and the limit's name; or nil.
         def awaited(member)
-          return ["load the app", member.started_s] if member.phase == :loading
-          return ["fork a worker", member.owes_since_s] if member.role == :mold
+          return ["load the app", member.started_s, :load_timeout] if member.phase == :loading
+          return ["fork a worker", member.owes_since_s, :worker_boot_timeout] if member.role == :mold
 
-          ["start", member.started_s] if member.phase == :booting
+          ["start", member.started_s, :worker_boot_timeout] if member.phase == :booting
         end
 
         def memory(member)

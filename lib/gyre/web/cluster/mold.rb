@@ -38,7 +38,7 @@ module Gyre
           near, far = Link.pair
           near.send({ listeners: sockets.to_a, secrets: secrets })
           staying = [far.socket, *sockets.listeners.map(&:socket)].to_h { |io| [io.fileno, io.fileno] }
-          environment = { **SUPERVISORS_OWN, **environment, VARIABLE => "#{far.socket.fileno} #{Process.pid}" }
+          environment = { **environment, **SUPERVISORS_OWN, VARIABLE => "#{far.socket.fileno} #{Process.pid}" }
           pid = Process.spawn(environment, *command, close_others: true, **options, **staying)
           [near, pid]
         ensure
