@@ -62,9 +62,26 @@ GyreTest::Engines.test_case("WatchdogTest") do
       Fiber.new(blocking: true) { reader.read(1) }.resume
     end
     thread.join
-    assert_match(/has held the loop of thread main for .*, waiting in a call that stops its thread\z/, output.lines.first)
+    kind = Gyre::Scheduler.respond_to?(:blocking?) ? "waiting in a blocking fiber, which stops all tasks: make" : "waiting in a call that stops its thread"
+    assert_match(/has held the loop of thread main for .*, #{kind}/, output.lines.first)
   ensure
     [reader, writer].each(&:close)
+  end
+
+  def test_a_wait_for_a_ractor_is_named_with_the_way_out
+    experimental, Warning[:experimental] = Warning[:experimental], false
+    watched do
+      ractor = Ractor.new { Ractor.receive }
+      thread = Thread.new do
+        sleep 0.001 until output.lines.any?
+        ractor.send(1)
+      end
+      ractor.respond_to?(:value) ? ractor.value : ractor.take
+      thread.join
+    end
+    assert_match(/, waiting for a Ractor, which stops all tasks: wait in Gyre\.blocking/, output.lines.first)
+  ensure
+    Warning[:experimental] = experimental
   end
 
   def test_it_reports_again_after_twice_the_time_and_at_the_end_also_if_the_loop_ends_with_it

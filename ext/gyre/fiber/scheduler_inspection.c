@@ -1,6 +1,8 @@
 /* Statistics of Gyre::Scheduler, the list of its waits, and questions to waiting fibers. */
 #include "fiber/fibers.h"
 
+#include <ruby/fiber/scheduler.h>
+
 static VALUE waiting, ready;
 
 static void set_count(VALUE stats, const char *name, uint64_t count) {
@@ -134,6 +136,11 @@ static VALUE scheduler_ask(VALUE self, VALUE fiber) {
   return question.answer;
 }
 
+/* Returns whether another thread runs a blocking fiber, whose waits Ruby shows to no scheduler. */
+static VALUE scheduler_is_blocking(VALUE self, VALUE thread) {
+  return NIL_P(rb_fiber_scheduler_current_for_thread(thread)) ? Qtrue : Qfalse;
+}
+
 void gyre_init_scheduler_inspection(void) {
   waiting = ID2SYM(rb_intern("waiting"));
   ready = ID2SYM(rb_intern("ready"));
@@ -143,4 +150,5 @@ void gyre_init_scheduler_inspection(void) {
   rb_define_method(class, "suspicious=", scheduler_set_suspicious, 1);
   rb_define_method(class, "list_waits", scheduler_list_waits, 1);
   rb_define_method(class, "ask", scheduler_ask, 1);
+  rb_define_singleton_method(class, "blocking?", scheduler_is_blocking, 1);
 }

@@ -138,7 +138,17 @@ module Gyre
 
       own = Inspection::Place.without_own(frames)
       holder = work ? work.label : "a fiber"
-      report(format("%s has held the loop of %s for %.2f s, %s", holder, loop_name, held_s, @hold.kind), own.empty? ? frames : own)
+      kind = (hidden_wait(frames.first.to_s) if @hold.kind == Hold::WAITING) || @hold.kind
+      report(format("%s has held the loop of %s for %.2f s, %s", holder, loop_name, held_s, kind), own.empty? ? frames : own)
+    end
+
+    # Describes a wait that Ruby shows to no scheduler, with the remedy (docs/blocking.md); nil for
+    # others.
+    def hidden_wait(frame)
+      return "waiting for a Ractor, which stops all tasks: wait in Gyre.blocking { }" if frame.match?(/\A<internal:ractor>|in 'Ractor\b/)
+      return unless Scheduler.respond_to?(:blocking?) && Scheduler.blocking?(@watched)
+
+      "waiting in a blocking fiber, which stops all tasks: make the fiber without blocking: true, or run it in Gyre.blocking { }"
     end
 
     def loop_name = @watched == Thread.main ? "thread main" : "thread #{@watched.name || @watched.inspect}"
@@ -156,6 +166,8 @@ module Gyre
       LEAST_SHARE = 0.1
       # Minimum CPU time, as a share of a hold, at which a blocked thread counts as computing.
       COMPUTING_SHARE = 0.5
+
+      WAITING = "waiting in a call that stops its thread"
 
       attr_reader :kind # what the holding code does
 
@@ -175,7 +187,7 @@ module Gyre
         share = (cpu_s - @cpu_s) / held_s.to_f if cpu_s && @cpu_s
         return if share && share < LEAST_SHARE && !blocked
 
-        @kind = blocked && (share.nil? || share < COMPUTING_SHARE) ? "waiting in a call that stops its thread" : "computing"
+        @kind = blocked && (share.nil? || share < COMPUTING_SHARE) ? WAITING : "computing"
         @due_s *= 2 while @due_s <= held_s
         @reported = true
         [:held, held_s]

@@ -6,6 +6,7 @@
 # gems; ThreadVariables reports other thread variables.
 
 require "gyre/errors"
+require "gyre/web/frameworks/dataloader"
 require "gyre/web/frameworks/execution_state"
 require "gyre/web/frameworks/interlock"
 require "gyre/web/frameworks/thread_state"
@@ -18,6 +19,7 @@ module Gyre
       # Raises StartError if the app configures :thread or its Active Record supports only threads.
       def apply(log)
         ThreadState.apply(log)
+        Dataloader.apply(log)
         refuse_old if defined?(::ActiveRecord::Base) && old?
         return unless defined?(::ActiveSupport::IsolatedExecutionState)
 
