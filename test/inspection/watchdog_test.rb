@@ -62,8 +62,8 @@ GyreTest::Engines.test_case("WatchdogTest") do
       Fiber.new(blocking: true) { reader.read(1) }.resume
     end
     thread.join
-    kind = Gyre::Scheduler.respond_to?(:blocking?) ? "waiting in a blocking fiber, which stops all tasks: make" : "waiting in a call that stops its thread"
-    assert_match(/has held the loop of thread main for .*, #{kind}/, output.lines.first)
+    kind = Gyre::Scheduler.respond_to?(:blocking?) ? "a blocking fiber, which stops all tasks: make" : "a call that stops its thread"
+    assert_match(/has held the loop of thread main for .*, waiting in #{kind}/, output.lines.first)
   ensure
     [reader, writer].each(&:close)
   end

@@ -145,8 +145,8 @@ module GyreTest
         "hangs"
       end
 
-      # In a process that becomes the daemon's parent. Some builds of Ruby have a process between the
-      # first one and the daemon.
+      # In a process that becomes the daemon's parent. Some builds of Ruby have a process between
+      # the first one and the daemon.
       def tell_of_the_daemon(world)
         Gyre::Orphans.adopt # needs the extension
         Process.fork { tell_all(world) }

@@ -15,8 +15,6 @@ module Gyre
 
         PROGRAM is a file, or a Ruby command in the PATH (gyre em thin start).
       TEXT
-      # A callback's stack, as large as outside of fibers. Ruby reads these at its start.
-      STACKS = { "RUBY_FIBER_VM_STACK_SIZE" => "1048576", "RUBY_FIBER_MACHINE_STACK_SIZE" => "2097152" }.freeze
       DROP_IN = File.expand_path("../event_machine/features", __dir__)
 
       class << self
@@ -33,7 +31,6 @@ module Gyre
             return FAILED
           end
 
-          deepen_stacks
           replace_eventmachine
           ARGV.replace(rest)
           $PROGRAM_NAME = path
@@ -49,14 +46,6 @@ module Gyre
           return if program.include?("/")
 
           ENV.fetch("PATH", "").split(File::PATH_SEPARATOR).map { |folder| File.join(folder, program) }.find { |path| File.file?(path) }
-        end
-
-        # Starts this program again with larger stacks, unless the environment has sizes.
-        def deepen_stacks
-          command = File.binread("/proc/self/cmdline").split("\0", -1)[..-2]
-          exec(STACKS, *command) if ENV.keys.intersection(STACKS.keys).empty? && command.any?
-        rescue SystemCallError # a system without /proc keeps Ruby's sizes
-          nil
         end
 
         # DATA is the program's text after __END__, as for the program that Ruby is started with.

@@ -273,11 +273,11 @@ module SchedulerContract
     # Who forks, how, what the child waits for, and how it ends.
     TABLE = [
       [:root, :block, %i[queue child], :exit], [:root, :plain, %i[limit lock], :error], [:root, :daemon, %i[pipe], :exit_elsewhere],
-      [:task, :block, %i[result limit], :exit_elsewhere_waited], [:task, :plain, %i[queue pipe], :term_elsewhere], [:task, :daemon, %i[limit], :return],
-      [:nested, :block, %i[lock pipe], :error], [:nested, :block, [], :exit_below_waited], [:nested, :plain, %i[command], :exit], [:nested, :daemon, %i[queue], :term],
-      [:scheduled, :block, %i[result], :term_elsewhere], [:scheduled, :plain, %i[child lock], :exit_elsewhere_later],
-      [:scheduled, :daemon, %i[result queue], :exit_elsewhere], [:run, :plain, %i[queue], :exit_elsewhere_later],
-      [:run, :block, %i[limit], :exit_elsewhere_waited]
+      [:task, :block, %i[result limit], :exit_elsewhere_waited], [:task, :plain, %i[queue pipe], :term_elsewhere],
+      [:task, :daemon, %i[limit], :return], [:nested, :block, %i[lock pipe], :error], [:nested, :block, [], :exit_below_waited],
+      [:nested, :plain, %i[command], :exit], [:nested, :daemon, %i[queue], :term], [:scheduled, :block, %i[result], :term_elsewhere],
+      [:scheduled, :plain, %i[child lock], :exit_elsewhere_later], [:scheduled, :daemon, %i[result queue], :exit_elsewhere],
+      [:run, :plain, %i[queue], :exit_elsewhere_later], [:run, :block, %i[limit], :exit_elsewhere_waited]
     ].freeze
     IN_THREADS = Hash.new { |outcomes, row| outcomes[row] = GyreTest::Forks::Story.new(*row).outcome(GyreTest::Forks::InThreads.new) }
 

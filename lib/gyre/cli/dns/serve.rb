@@ -113,7 +113,8 @@ module Gyre
           command = Restart.new.command
           Web::Cluster::Supervisor.new(
             count: count, listeners: @sockets.listeners, log: Web::Log.new(notices: @err, errors: @err), shutdown_timeout: STOP_S,
-            ready: -> { announce(" with #{count} workers") }, spawn: -> { Web::Cluster::Mold.spawn(command, @sockets, environment: Restart.environment) }
+            ready: -> { announce(" with #{count} workers") },
+            spawn: -> { Web::Cluster::Mold.spawn(command, @sockets, environment: Restart.environment) }
           )
         end
 

@@ -65,8 +65,9 @@ module Gyre
       def rehearse(supervisor, command)
         output = Successor.unnamed # the child's children may keep a pipe
         status = Handover.lend(supervisor, @holdings.sets, @holdings.files) do |environment, descriptors|
-          supervisor.crew.reaper.run({ **Restart.environment, **bundle_environment, **environment }, *command, "--check", limit_s: REHEARSAL_S, out: output, err: output,
-                                     chdir: @folder, close_others: true, **descriptors)
+          environment = { **Restart.environment, **bundle_environment, **environment }
+          supervisor.crew.reaper.run(environment, *command, "--check", limit_s: REHEARSAL_S, out: output, err: output,
+                                                                       chdir: @folder, close_others: true, **descriptors)
         end
         return if status.success?
 

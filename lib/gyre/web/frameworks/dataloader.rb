@@ -9,10 +9,10 @@ module Gyre
     module Dataloader
       # Prepends this module, if the gem is there and has its switch.
       def self.apply(log)
-        return unless defined?(::GraphQL::Dataloader) && !(::GraphQL::Dataloader < self)
-        return unless [:spawn_fiber, :join_queues].all? { |name| ::GraphQL::Dataloader.private_method_defined?(name) || ::GraphQL::Dataloader.method_defined?(name) }
+        loader = ::GraphQL::Dataloader if defined?(::GraphQL::Dataloader)
+        return unless loader && !(loader < self) && loader.method_defined?(:spawn_fiber) && loader.private_method_defined?(:join_queues)
 
-        ::GraphQL::Dataloader.prepend(self)
+        loader.prepend(self)
         log.info("GraphQL's dataloader runs its sources in non-blocking fibers now, for other requests go on meanwhile")
       end
 
