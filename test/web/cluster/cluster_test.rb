@@ -159,7 +159,7 @@ class WebClusterTest < Minitest::Test
       before = cluster.children.sort
       cluster.code = "2"
       program.signal(:USR1)
-      program.expect(/worker 1 \(process \d+\) did not start within #{limit_s} s; it is killed$/, :err)
+      program.expect(/worker 1 \(process \d+\) did not start within #{limit_s} s \(worker_boot_timeout\); it is killed$/, :err)
       program.expect(/Rolling restart: a worker with the new code does not start, the former workers stay: .*was killed, for it did not start/, :err)
       eventually { cluster.children.sort == before }
       assert_equal "1", cluster.get.last
@@ -219,7 +219,7 @@ class WebClusterTest < Minitest::Test
       worker = cluster.get.first
       File.write(File.join(program.folder, "hang"), "")
       Process.kill(:KILL, worker)
-      program.expect(/worker 1 \(process \d+\) did not start within #{limit_s} s; it is killed$/, :err)
+      program.expect(/worker 1 \(process \d+\) did not start within #{limit_s} s \(worker_boot_timeout\); it is killed$/, :err)
       refute_equal worker, cluster.get.first
       assert_equal 1, cluster.pids("mold").size
     end

@@ -84,7 +84,7 @@ module GyreTest
     def cluster_with_a_limit(*flags, **options)
       started = false
       [3, 20].each do |limit_s|
-        return cluster("--worker-boot-timeout", limit_s.to_s, *flags, **options) do |cluster, program|
+        return cluster("--worker-boot-timeout", limit_s.to_s, "--load-timeout", limit_s.to_s, *flags, **options) do |cluster, program|
           started = true
           yield cluster, program, limit_s
         end

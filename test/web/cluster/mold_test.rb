@@ -14,7 +14,7 @@ class WebClusterMoldTest < Minitest::Test
     cluster_with_a_limit("-w", "1", app: app) do |cluster, program, limit_s|
       File.write(File.join(program.folder, "hang"), "")
       program.signal(:USR1)
-      program.expect(/the mold \(process \d+\) did not load the app within #{limit_s} s; it is killed$/, :err)
+      program.expect(/the mold \(process \d+\) did not load the app within #{limit_s} s \(load_timeout\); it is killed$/, :err)
       program.expect(/Rolling restart: the new code does not load, the workers of before go on: was killed, for it did not load/, :err)
       File.unlink(File.join(program.folder, "hang"))
       cluster.code = "2"
@@ -41,7 +41,7 @@ class WebClusterMoldTest < Minitest::Test
       worker = cluster.get.first
       File.write(File.join(program.folder, "hang"), "")
       Process.kill(:KILL, worker)
-      program.expect(/the mold \(process \d+\) did not fork a worker within #{limit_s} s; it is killed$/, :err)
+      program.expect(/the mold \(process \d+\) did not fork a worker within #{limit_s} s \(worker_boot_timeout\); it is killed$/, :err)
       refute_equal worker, eventually { cluster.get.first }
       cluster.await_one_mold_and(1)
     end

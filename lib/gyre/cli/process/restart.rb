@@ -38,7 +38,7 @@ module Gyre
 
       # Returns the command that started this process; on Linux with Ruby's own flags, such as -I.
       def command
-        words = File.binread("/proc/self/cmdline").split("\0")
+        words = File.binread("/proc/self/cmdline").chomp("\0").split("\0", -1)
         raise Errno::ENOENT unless words.last(@words.size) == @words.map(&:b)
 
         [RbConfig.ruby, *words.drop(1)]
