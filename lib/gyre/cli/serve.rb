@@ -147,7 +147,7 @@ module Gyre
           @holdings.open if early
           app = load_app(settings)
           @holdings.open unless early
-          server(app, settings, environment, log, listeners: @holdings.listeners, before_stop: manager.method(:stopping)).listen
+          server(app, settings, environment, log, listeners: @holdings.listeners, manager: manager, before_stop: manager.method(:stopping)).listen
         end
         server.run { serving_alone(server, environment, log, manager) }
       ensure

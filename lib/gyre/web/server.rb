@@ -40,12 +40,13 @@ module Gyre
       # @param signals [Boolean, Array<String>, nil] whether INT and TERM stop it
       # @param listeners [Array<Gyre::Listener>, nil] open ones, in place of bind
       # @param before_stop [#call, nil] called on the loop before the end
+      # @param manager [#reloading, nil] is called with a block that reloads
       # @param abandon [#call, nil] called last, if cancelled requests continue; nil: {#run} waits
       # @param settings [Hash] others of docs/configuration.md: static, log_format, metrics, …
       # @raise [ArgumentError] names what is wrong
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, bind: "tcp://localhost:#{Addresses::DEFAULT_PORT}", tls: nil, limits: {}, out: $stdout, log: Log.new, signals: nil,
-                     abandon: nil, listeners: nil, before_stop: nil, **settings)
+                     abandon: nil, listeners: nil, before_stop: nil, manager: nil, **settings)
         raise ArgumentError, "a Rack app responds to call, and #{app.class} does not" unless app.respond_to?(:call)
 
         Loop.require_native("the HTTP server")
@@ -59,7 +60,7 @@ module Gyre
         @cancels = settings[:cancel_when_client_gone]
         @watches = settings[:watchdog]
         @lifetime = Lifetime.new(log: log, shutdown_timeout_s: settings[:shutdown_timeout], signals: signals, before_stop: before_stop,
-                                 hang_up: method(:hang_up), abandon: -> { [@access_log&.close, abandon&.call] })
+                                 hang_up: -> { manager ? manager.reloading { hang_up } : hang_up }, abandon: -> { [@access_log&.close, abandon&.call] })
         @metrics = ControlServer.new(ControlApp.new(self), bind: settings[:metrics], log: log)
       end
 

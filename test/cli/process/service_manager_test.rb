@@ -92,6 +92,9 @@ class CLIServiceManagerTest < Minitest::Test
         eventually { manager.told.include?("READY=1") }
         eventually { manager.told.count("WATCHDOG=1") >= 2 }
         eventually { manager.told.grep(/\ASTATUS=.*running/).any? }
+        manager.told.clear
+        program.signal(:HUP)
+        eventually { manager.told.drop_while { |message| !message.start_with?("RELOADING=1") }.include?("READY=1") }
         program.signal(:TERM)
         assert_equal 0, program.status.exitstatus
         assert_includes manager.told, "STOPPING=1"

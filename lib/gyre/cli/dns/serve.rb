@@ -84,21 +84,13 @@ module Gyre
           part.run do |server|
             serve_metrics
             announce
-            heed("INT", "TERM", "HUP") { |name| name == "HUP" ? reloading { part.reload_now } : stopping { server.stop } }
+            heed("INT", "TERM", "HUP") { |name| name == "HUP" ? @manager.reloading { part.reload_now } : stopping { server.stop } }
           end
           DONE
         end
 
         def heed(*names, &block)
           Task.current.async("signals", transient: true) { Gyre.signals(*names).each(&block) }
-        end
-
-        # Yields between the service manager's lines about a reload.
-        def reloading
-          @manager.reloading
-          yield
-        ensure
-          @manager.ready
         end
 
         def stopping
@@ -123,7 +115,7 @@ module Gyre
             serve_metrics
             heed("INT", "TERM", "HUP", "USR1", "CHLD") do |name|
               case name
-              when "HUP" then reloading { supervisor.signal_workers(:HUP) }
+              when "HUP" then @manager.reloading { supervisor.signal_workers(:HUP) }
               when "USR1" then supervisor.rolling_restart
               when "CHLD" then supervisor.reap
               else stopping { supervisor.stop }

@@ -24,8 +24,17 @@ module Gyre
         @status = text if text != @status && tell("STATUS=#{text}")
       end
 
-      # Reports a reload, which lasts until {#ready}.
-      def reloading = tell("RELOADING=1\nMONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
+      # Reports a reload, which lasts until {#ready}, or until the end of the block.
+      def reloading
+        tell("RELOADING=1\nMONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
+        return unless block_given?
+
+        begin
+          yield
+        ensure
+          ready
+        end
+      end
 
       def stopping = tell("STOPPING=1")
 

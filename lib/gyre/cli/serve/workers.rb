@@ -115,10 +115,8 @@ module Gyre
       end
 
       def reload
-        @manager.reloading
         @log.info("HUP: the workers open their log files and read their certificates again")
-        @supervisor.signal_workers(:HUP)
-        @manager.ready
+        @manager.reloading { @supervisor.signal_workers(:HUP) }
       end
 
       # Also reads the certificates here, to find errors. Returns nil, or why the old ones stay.
