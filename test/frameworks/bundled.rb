@@ -5,16 +5,17 @@
 module GyreTest
   # For test classes.
   module Bundled
-    FOLDER = File.join(Helpers::ROOT, "vendor/bundle", "frameworks-#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}")
-
     def setup
       super
-      skip "Rails' newest needs Ruby 3.2 or newer" if RUBY_VERSION < "3.2"
-      skip "the frameworks' bundle is not installed; rake test:frameworks does it" unless File.exist?("#{FOLDER}/Gemfile.lock")
+      skip "Rails' newest needs Ruby 3.2 or newer" if RUBY_VERSION < "3.2" && bundle == "frameworks"
+      skip "the bundle #{bundle} is not installed; rake test:frameworks does it" unless File.exist?("#{bundle_folder}/Gemfile.lock")
     end
 
+    def bundle = "frameworks"
+    def bundle_folder = File.join(Helpers::ROOT, "vendor/bundle", "#{bundle}-#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}")
+
     def bundled(mode = "production", **more)
-      without_bundle.merge("BUNDLE_GEMFILE" => "#{FOLDER}/Gemfile", "RAILS_ENV" => mode, "RACK_ENV" => nil, "APP_ENV" => nil, "PORT" => nil,
+      without_bundle.merge("BUNDLE_GEMFILE" => "#{bundle_folder}/Gemfile", "RAILS_ENV" => mode, "RACK_ENV" => nil, "APP_ENV" => nil, "PORT" => nil,
                            "RUBYOPT" => "-rbundler/setup", "RUBYLIB" => Helpers::LIB, **more)
     end
   end

@@ -2,7 +2,7 @@
 
 # One application of Rails (differential_app.ru) under Puma and under Gyre: 200 requests, several at
 # once, and sockets of Action Cable get the same responses. Puma decides. Run by `rake
-# test:frameworks`; GYRE_RAILS=7.1 takes that Rails' bundle.
+# test:frameworks`, on Rubies before 3.2 with Rails 7.1.
 
 require "test_helper"
 require "json"
@@ -48,6 +48,8 @@ class DifferentialTest < Minitest::Test
   AT_ONCE = 8
 
   def self.time_limit_s = 600
+
+  def bundle = RUBY_VERSION < "3.2" ? "rails71" : super
 
   def test_puma_and_gyre_give_the_same_responses
     puma, gyre = [["puma"], ["gyre"]].map { |(server)| serving(server) { |port| [responses(port), cable(port)] } }

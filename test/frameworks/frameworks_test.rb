@@ -62,7 +62,7 @@ class FrameworksTest < Minitest::Test
   def test_two_hundred_slow_queries_on_a_pool_of_five_are_two_hundred_responses
     programs = GyreTest::PostgresServer.programs
     skip "PostgreSQL is not installed; rake test:frameworks does it as root" unless programs
-    skip "the gem pg is not installed; it takes libpq-dev" unless File.read("#{FOLDER}/Gemfile.lock").match?(/^    pg \(/)
+    skip "the gem pg is not installed; it takes libpq-dev" unless File.read("#{bundle_folder}/Gemfile.lock").match?(/^    pg \(/)
     database = GyreTest::PostgresServer.new(programs)
     url = "postgresql:///postgres?host=#{database.folder}&user=gyre&pool=5"
     serve_file(RAILS, env: { "DATABASE_URL" => url }) do |program|
