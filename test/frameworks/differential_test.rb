@@ -34,7 +34,8 @@ class DifferentialTest < Minitest::Test
     ["POST", "/login", {}, ""], ["POST", "/login", {}, "user=ann"], ["POST", "/form?q=1", {}, "a[b]=1&c=%C3%A4"], ["POST", "/form", {}, "a[b]=1&a=2"],
     ["POST", "/form", { "X-HTTP-Method-Override" => "PATCH" }, "a=1"], ["POST", "/raw", {}, "a=1&b=2"],
     ["POST", "/raw", { "Content-Type" => "text/plain" }, "x" * 100_000], ["POST", "/raw", { "Content-Type" => "application/json" }, "{}"],
-    ["POST", "/json", { "Content-Type" => "application/json" }, '{"a":{"b":[1,null]}}'], ["POST", "/json", { "Content-Type" => "application/json" }, "{"],
+    ["POST", "/json", { "Content-Type" => "application/json" }, '{"a":{"b":[1,null]}}'],
+    ["POST", "/json", { "Content-Type" => "application/json" }, "{"],
     ["POST", "/json", { "Content-Type" => "application/json" }, "[1]"], ["POST", "/upload", {}, "text=1"],
     ["POST", "/graphql", {}, "query={direct}"], ["POST", "/graphql", {}, "query={nothing}"]
   ].freeze

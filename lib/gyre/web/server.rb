@@ -60,7 +60,8 @@ module Gyre
         @cancels = settings[:cancel_when_client_gone]
         @watches = settings[:watchdog]
         @lifetime = Lifetime.new(log: log, shutdown_timeout_s: settings[:shutdown_timeout], signals: signals, before_stop: before_stop,
-                                 hang_up: -> { manager ? manager.reloading { hang_up } : hang_up }, abandon: -> { [@access_log&.close, abandon&.call] })
+                                 hang_up: -> { manager ? manager.reloading { hang_up } : hang_up },
+                                 abandon: -> { [@access_log&.close, abandon&.call] })
         @metrics = ControlServer.new(ControlApp.new(self), bind: settings[:metrics], log: log)
       end
 
