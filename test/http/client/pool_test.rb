@@ -56,6 +56,34 @@ class HTTPClientPoolTest < Minitest::Test
     end
   end
 
+  # A look at all places takes 0.1 ms if they are a thousand.
+  def test_requests_that_wait_for_a_connection_do_not_look_at_all_places_each
+    scripted(->(peer) { peer.write(HELLO) while peer.head }) do |server|
+      client = make(server, connections_limit: 2)
+      Gyre.run do |task|
+        client.get("/")
+        looks = 0
+        pool(client).define_singleton_method(:open) { super().tap { looks += 1 } }
+        Array.new(50) { task.async { client.get("/").body } }.each { |request| assert_equal "hello", request.wait }
+        assert_operator looks, :<, 10
+      end
+    end
+  end
+
+  def test_a_connection_that_ends_makes_room_for_those_that_wait
+    scripted(->(peer) { peer.head && peer.write(HELLO.sub("5", "9")) && peer.head }) do |server|
+      client = make(server, connections_limit: 1)
+      Gyre.run do |task|
+        first = client.stream("GET", "/")
+        waiting = Array.new(3) { task.async { client.get("/") { |response| response.each.first } } }
+        from_s = monotonic_s
+        first.close
+        assert_equal ["hello"] * 3, waiting.map(&:wait)
+        assert_operator monotonic_s - from_s, :<, 30
+      end
+    end
+  end
+
   private
 
   def setup = @made = []

@@ -60,7 +60,7 @@ module Gyre
         # Called when the connection has left HTTP.
         def detach(connection)
           @places[connection] = false
-          signal
+          freed
         end
 
         def close
@@ -141,6 +141,7 @@ module Gyre
             if left && left <= 0
               expire(shares) if asked
               asked = true
+              @full_s = 0
               Thread.new { GC.start }.join # this stack may hold stale references, above its top
             else
               @changed.wait(@lock, [left, RECHECK_S].compact.min)
@@ -150,7 +151,15 @@ module Gyre
           @waiting -= 1
         end
 
-        def room?(limit) = @places.size < limit || open.size < limit
+        # Looks again when a place was given back, or after RECHECK_S: it may have been lost.
+        def room?(limit)
+          return false if Clock.now < @full_s
+
+          @full_s = Clock.now + RECHECK_S # first: a place given back meanwhile must be seen
+          room = @places.size < limit || open.size < limit
+          @full_s = 0 if room
+          room
+        end
 
         # Drops closed connections now and then: keys cannot be deleted before Ruby 3.3.
         def new_place
@@ -183,7 +192,7 @@ module Gyre
           raise
         ensure
           place.over = true
-          signal(all: true)
+          freed(all: true)
         end
 
         # Closes a connection. Does nothing if it is shared and was dropped before: the end of its
@@ -192,7 +201,12 @@ module Gyre
           return if connection.shared? && !@shared.delete(connection)
 
           connection.close
-          signal
+          freed
+        end
+
+        def freed(all: false)
+          @full_s = 0
+          signal(all: all)
         end
 
         def signal(all: false)
@@ -215,6 +229,7 @@ module Gyre
           # dead objects by #keys, and by #values if they are not their own keys.
           @places = ObjectSpace::WeakMap.new
           @waiting = 0
+          @full_s = 0 # until when there is surely no room
           @failure = nil # error of the last connection that others waited for
         end
       end
