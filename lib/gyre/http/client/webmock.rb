@@ -56,7 +56,7 @@ module Gyre
             app = App.new(->(_env) { [stub.status.first.to_i, headers, [stub.body.to_s]] }, request.pool.origin, request.pool.fields)
             asked = Request.new(request.method, app, request.target, request.until_s, nil, request.body)
             asked.fields = request.fields
-            Response.new(asked, app.request(request.method, request.target, request.fields, nil, nil), app)
+            Response.new(asked, app.request(request.method, request.target, request.fields, nil, nil), [app])
           end
 
           def report(signature, response)
