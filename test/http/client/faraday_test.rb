@@ -19,7 +19,9 @@ module FaradayCases
     case env["PATH_INFO"]
     when "/echo" then [200, { "x-type" => env["CONTENT_TYPE"].to_s, "set-cookie" => %w[a=1 b=2] }, [env["rack.input"].read]]
     when "/slow" then sleep
-    when "/gzip" then [200, { "content-encoding" => "gzip", "content-type" => URI.decode_www_form_component(env["QUERY_STRING"]) }, [Zlib.gzip("\u00e4")]]
+    when "/gzip"
+      type = URI.decode_www_form_component(env["QUERY_STRING"])
+      [200, { "content-encoding" => "gzip", "content-type" => type }, [Zlib.gzip("\u00e4")]]
     when "/moved" then [302, { "location" => "/" }, []]
     when "/pieces" then [200, {}, Enumerator.new { |out| 3.times { |index| out << index.to_s } }]
     else [200, { "content-type" => "text/plain" }, [env.values_at("REQUEST_METHOD", "QUERY_STRING", "HTTP_X_OWN", "HTTP_ACCEPT_ENCODING").join(" ")]]
