@@ -5,6 +5,7 @@
 
 require "test_helper"
 require "gyre/websocket/client"
+require "http/client/scripted_server"
 require "websocket/foreign"
 
 module WebSocketClientCases
@@ -107,6 +108,37 @@ module WebSocketClientCases
     serve(APP) { |served| assert_equal "left", connect_to(served, with: :keep_connected) { "left" } }
   end
 
+  def test_redirects_to_each_kind_of_address_are_followed
+    app = lambda do |env|
+      next APP.call(env) if env["PATH_INFO"] == "/"
+
+      scheme = env["PATH_INFO"].delete_prefix("/")
+      [302, { "location" => scheme == "path" ? "/" : "#{scheme}#{"s" if tls?}://#{env["HTTP_HOST"]}/" }, []]
+    end
+    serve(app) do |served|
+      %w[path http ws].each do |path|
+        connect_to(served, "/#{path}") { |socket| assert_equal path, socket.write(path) && socket.read }
+      end
+      assert_raises(Gyre::HTTP::Client::RedirectError) { connect_to(served, "/ftp") }
+    end
+  end
+
+  # It would drop the fields of a handshake (RFC 6455, section 4.1).
+  def test_a_proxy_is_asked_for_a_tunnel
+    relay = lambda do |peer|
+      onward = TCPSocket.new("127.0.0.1", peer.head[/\ACONNECT 127\.0\.0\.1:(\d+) /, 1].to_i)
+      peer.write("HTTP/1.1 200 OK\r\n\r\n")
+      up = Thread.new { peer.copy_to(onward) }
+      loop { peer.write(onward.readpartial(4096)) }
+    ensure
+      up&.kill&.join
+      onward&.close
+    end
+    Object.new.extend(GyreTest::ScriptedServer).scripted(relay) do |proxy|
+      serve(APP) { |served| connect_to(served, proxy: proxy.url) { |socket| assert_equal "hello", socket.write("hello") && socket.read } }
+    end
+  end
+
   def test_a_plain_thread_may_use_one
     serve(APP) do |served|
       socket = connect_to(served)
@@ -119,8 +151,8 @@ module WebSocketClientCases
 
   private
 
-  def connect_to(served, path = "/", with: :connect, **options, &block)
-    client = Gyre::HTTP::Client.new(http2: false, tls: tls? ? Gyre::TLS.client(verify: false) : nil)
+  def connect_to(served, path = "/", with: :connect, proxy: nil, **options, &block)
+    client = Gyre::HTTP::Client.new(http2: false, tls: tls? ? Gyre::TLS.client(verify: false) : nil, proxy: proxy)
     Gyre::WebSocket.public_send(with, "#{tls? ? "wss" : "ws"}://127.0.0.1:#{served.port}#{path}", client: client, **options, &block)
   ensure
     client.close
