@@ -45,6 +45,16 @@ class HTTPClientOriginTest < Minitest::Test
     end
   end
 
+  def test_names_in_other_scripts_need_a_gem
+    error = assert_raises(ArgumentError) { Gyre::HTTP.get("http://B\u00fccher.test/") }
+    assert_match(/"b\u00fccher.test" is not an ASCII name: write it as xn--…, or load the gem addressable/, error.message)
+    idna = Module.new { def self.to_ascii(name) = name.sub("b\u00fccher", "xn--bcher-kva") }
+    Object.const_set(:Addressable, Module.new.tap { |gem| gem.const_set(:IDNA, idna) })
+    assert_equal "xn--bcher-kva.test", Origin.split("http://B\u00fccher.test/")[1]
+  ensure
+    Object.send(:remove_const, :Addressable) if defined?(::Addressable)
+  end
+
   def test_credentials_of_an_address_are_no_form
     seen = nil
     client = Gyre::HTTP::Client.new(->(env) { (seen = env["HTTP_AUTHORIZATION"]) && [200, {}, []] })
