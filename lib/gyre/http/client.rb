@@ -40,8 +40,8 @@ module Gyre
       # @param cookies [Boolean] whether to keep cookies and send them back
       # @param tls [TLS::Context, nil] for certificates; HTTP/2 needs its `alpn: %w[h2 http/1.1]`
       # @param http2 [Boolean, nil] true: also without TLS, by prior knowledge; false: never
-      # @param proxy [String, Symbol, nil] http://user:password@host:port; :environment: its
-      #   variables
+      # @param proxy [String, Symbol, nil] host:port, also with http:// and user:password@;
+      #   :environment: its variables
       # @param socket [String, nil] path of a Unix socket to which all requests go
       # @param private_addresses [Boolean] false: refuses servers in private networks
       # @param instrument [#call, nil] gets each request's {Report}; nil: $stderr under GYRE_DEBUG
