@@ -134,7 +134,7 @@ void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange) {
   bool asked = !NIL_P(exchange->departure.promise), cancels = acceptor->cancel_when_gone || exchange->open_ended;
   bool closed = exchange->connection->state == GYRE_HTTP_CLOSED;
   if (!closed && !exchange->operations->is_reset(exchange)) {
-    if (exchange->open_ended && exchange->operations->alone && !exchange->measured) expect_departure(exchange);
+    if (exchange->open_ended && !exchange->measured) expect_departure(exchange);
     return;
   }
   if (!asked && !cancels) return;
