@@ -62,7 +62,8 @@ class CLIEmTest < Minitest::Test
         def dig(depth) = depth.zero? ? 0 : dig(depth - 1) + 1
         EM.run { EM.next_tick { puts(dig(8_000)) || EM.stop } }
       RUBY
-      output = run_program(*ruby_command(EXE, "em", "app.rb", env: { "RUBY_FIBER_VM_STACK_SIZE" => nil, "RUBY_FIBER_MACHINE_STACK_SIZE" => nil }), chdir: folder)
+      small = { "RUBY_FIBER_VM_STACK_SIZE" => nil, "RUBY_FIBER_MACHINE_STACK_SIZE" => nil }
+      output = run_program(*ruby_command(EXE, "em", "app.rb", env: small), chdir: folder)
       assert_equal ["8000\n", ""], [output.out, output.err]
     end
   end

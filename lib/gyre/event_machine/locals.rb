@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The fiber-locals (Thread.current[:name]) that all callbacks of a reactor share, as in EventMachine,
-# where callbacks run in the fiber that called EM.run. Here they run in several fibers: before a
-# callback its fiber gets what others have changed, and afterwards its own changes are kept.
+# The fiber-locals (Thread.current[:name]) that all callbacks of a reactor share, as in
+# EventMachine, where callbacks run in the fiber that called EM.run. Here they run in several
+# fibers: before a callback its fiber gets what others have changed, and afterwards its own changes
+# are kept.
 
 module Gyre
   module EventMachine

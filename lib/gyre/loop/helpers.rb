@@ -37,8 +37,8 @@ module Gyre
       HEAD = "iIII"
       HEAD_BYTES = 16
 
-      # Takes all reports of an inotify descriptor: watch, mask and name. The fiber does not park, as
-      # Ruby 4.0 would have a thread read.
+      # Takes all reports of an inotify descriptor: watch, mask and name. The fiber does not park,
+      # as Ruby 4.0 would have a thread read.
       def self.reports(io)
         found = []
         read = -> { io.read_nonblock(REPORTS_BYTES, exception: false) }
