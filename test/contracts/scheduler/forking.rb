@@ -283,7 +283,8 @@ module SchedulerContract
 
     def test_a_child_of_a_task_waits_and_ends_as_a_child_of_a_thread
       skip "needs Gyre::Orphans" unless Gyre::Native.available?
-      complaints = TABLE.filter_map do |row|
+      rows = [GyreTest::Engines::NATIVE.first, "select"].include?(backend) ? TABLE : TABLE.each_slice(5).map(&:first)
+      complaints = rows.filter_map do |row|
         story = GyreTest::Forks::Story.new(*row)
         found = story.outcome(GyreTest::Forks::InTasks.new(backend))
         "#{story}\n  threads: #{IN_THREADS[row]}\n  tasks:   #{found}" unless found == IN_THREADS[row]
