@@ -46,6 +46,18 @@ class LogIngestContractTest < Minitest::Test
     assert_equal [["web|info|1"], ["web|info|2"]], [lines(first), lines(second)]
   end
 
+  def test_routes_of_a_service_with_other_severities_are_added
+    all, bad, rest = ingest.sink, ingest.sink, ingest.sink
+    ingest.route(nil, nil, [rest])
+    { [nil, all] => "web", [%w[error warn], bad] => "web", [%w[error], all] => "web", [%w[error], bad] => "db" }.each do |(severities, sink), service|
+      ingest.route(service, severities, [sink])
+    end
+    feed(frame("1") + frame("2", severity: "error") + frame("3", service: "db"))
+    feed(frame("4", service: "db", severity: "error") + frame("5", service: "x"))
+    assert_equal [%w[web|info|1 web|error|2], %w[web|error|2 db|error|4], %w[x|info|5]], [all, bad, rest].map { |sink| lines(sink) }
+    assert_equal 1, ingest.filtered
+  end
+
   def test_severities_that_no_route_takes_are_counted
     some = ingest.sink
     ingest.route("web", %w[info warn], [some])

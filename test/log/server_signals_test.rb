@@ -112,6 +112,23 @@ GyreTest::Engines.test_case("LogServerSignalsTest", backends: GyreTest::Engines:
     end
   end
 
+  # With unread bytes in the socket, a close would be a reset, which takes acknowledgements away.
+  def test_a_client_that_sends_on_during_a_restart_gets_the_acknowledgement_of_all_that_is_stored
+    serve do |server|
+      client = server.client("web", "authentication/2 client=#{"a" * 32}")
+      sending = Thread.new do
+        1.step(by: 100) { |number| client.write((number...(number + 100)).map { |each| record(each) }.join) }
+      rescue SystemCallError, IOError
+        nil # the server has ended it
+      end
+      client.gets
+      reading = Thread.new { client.each_line.map { |line| line[/ack (\d+)/, 1].to_i }.last.tap { client.close } }
+      server.restart
+      assert_equal reading.value, server.messages.size
+      sending.join
+    end
+  end
+
   def test_a_client_loses_nothing_and_no_connection_is_refused_through_restarts
     serve do |server|
       stop = false

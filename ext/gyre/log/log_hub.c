@@ -64,15 +64,20 @@ void gyre_log_hub_release(struct gyre_log_hub *hub) {
   free(hub);
 }
 
-static bool same_service(const struct gyre_log_route *one, const struct gyre_log_route *two) {
-  return one->for_all == two->for_all &&
-         (one->for_all || gyre_log_same(gyre_log_text_of(&one->service), gyre_log_text_of(&two->service)));
+static bool same_messages(const struct gyre_log_route *one, const struct gyre_log_route *two) {
+  if (one->for_all != two->for_all || one->every_severity != two->every_severity) return false;
+  if (!one->for_all && !gyre_log_same(gyre_log_text_of(&one->service), gyre_log_text_of(&two->service))) return false;
+  if (one->severities_count != two->severities_count) return false;
+  for (size_t i = 0; i < one->severities_count; i++) {
+    if (!gyre_log_same(gyre_log_text_of(&one->severities[i]), gyre_log_text_of(&two->severities[i]))) return false;
+  }
+  return true;
 }
 
 int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route) {
   clear_channels(hub);
   for (size_t i = 0; i < hub->routes_count; i++) {
-    if (!same_service(&hub->routes[i], route)) continue;
+    if (!same_messages(&hub->routes[i], route)) continue;
     gyre_log_route_free(&hub->routes[i]);
     hub->routes[i] = *route;
     return 0;
@@ -136,20 +141,19 @@ static size_t counter_of(struct gyre_log_hub *hub, struct gyre_log_text service)
   return hub->counters_count++;
 }
 
-static const struct gyre_log_route *route_of(const struct gyre_log_hub *hub, struct gyre_log_text service) {
-  const struct gyre_log_route *for_all = NULL;
+static bool is_own(const struct gyre_log_route *route, struct gyre_log_text service) {
+  return !route->for_all && gyre_log_same(gyre_log_text_of(&route->service), service);
+}
+
+static bool has_own(const struct gyre_log_hub *hub, struct gyre_log_text service) {
   for (size_t i = 0; i < hub->routes_count; i++) {
-    const struct gyre_log_route *const route = &hub->routes[i];
-    if (route->for_all)
-      for_all = route;
-    else if (gyre_log_same(gyre_log_text_of(&route->service), service))
-      return route;
+    if (is_own(&hub->routes[i], service)) return true;
   }
-  return for_all;
+  return false;
 }
 
 static bool includes(const struct gyre_log_route *route, struct gyre_log_text severity) {
-  if (!route || route->every_severity) return route != NULL;
+  if (route->every_severity) return true;
   for (size_t i = 0; i < route->severities_count; i++) {
     if (gyre_log_same(gyre_log_text_of(&route->severities[i]), severity)) return true;
   }
@@ -163,14 +167,21 @@ static void add_sink(struct gyre_log_channel *channel, struct gyre_log_sink *sin
   channel->sinks[channel->sinks_count++] = sink;
 }
 
+/* A service's own routes replace those for all services. */
 static int find_sinks(const struct gyre_log_hub *hub, struct gyre_log_channel *channel, struct gyre_log_text service,
                       struct gyre_log_text severity) {
-  const struct gyre_log_route *const route = route_of(hub, service);
-  channel->wanted = includes(route, severity);
-  if (!channel->wanted) return 0;
-  channel->sinks = calloc(route->sinks_count + hub->taps_count + 1, sizeof(*channel->sinks));
+  const bool own = has_own(hub, service);
+  size_t limit = hub->taps_count + 1;
+  for (size_t i = 0; i < hub->routes_count; i++) limit += hub->routes[i].sinks_count;
+  channel->sinks = calloc(limit, sizeof(*channel->sinks));
   if (!channel->sinks) return -ENOMEM;
-  for (size_t i = 0; i < route->sinks_count; i++) add_sink(channel, route->sinks[i]);
+  for (size_t i = 0; i < hub->routes_count; i++) {
+    const struct gyre_log_route *const route = &hub->routes[i];
+    if (!(own ? is_own(route, service) : route->for_all) || !includes(route, severity)) continue;
+    channel->wanted = true;
+    for (size_t j = 0; j < route->sinks_count; j++) add_sink(channel, route->sinks[j]);
+  }
+  if (!channel->wanted) return 0;
   channel->routed = channel->sinks_count;
   for (size_t i = 0; i < hub->taps_count; i++) {
     const struct gyre_log_tap *const tap = &hub->taps[i];

@@ -193,8 +193,8 @@ void gyre_log_hub_release(struct gyre_log_hub *hub);
 struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre_log_format format,
                                              struct gyre_log_text key);
 
-/* Replaces the service's route. From then on the hub owns the contents of `route`; a failure
- * frees them. Returns 0 or -ENOMEM. */
+/* Adds a route, or replaces that of the same service and severities. From then on the hub owns the
+ * contents of `route`; a failure frees them. Returns 0 or -ENOMEM. */
 int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route);
 void gyre_log_route_free(struct gyre_log_route *route);
 /* Adds or replaces the sink's tap. `service`: NULL for all services. Returns 0 or -ENOMEM. */

@@ -227,7 +227,7 @@ class LogConfigurationTest < Minitest::Test
 
   def test_a_log_without_service_takes_nothing_and_a_service_twice_counts_last
     configuration = parse("logs:\n- logfile: a\n- {service: b, logfile: b}\n- {service: [b, c], logfile: c}")
-    assert_equal ["log.yml:1: logs: service b is in 2 entries; the last one counts",
+    assert_equal ["log.yml:1: logs: service b goes to 2 entries; in Analogger the last one counts",
                   "log.yml:2: logs[1]: has no service, so nothing goes there, as in Analogger"], configuration.notices
     assert_equal %w[b c], configuration.settings[:logs].map { |log| log[:logfile] }
   end

@@ -180,6 +180,38 @@ class CLILogServeTest < Minitest::Test
     eventually { server.messages.include?("still here") }
   end
 
+  # Another USR2 during a restart, after the configuration has changed once more: where it comes,
+  # the log of the configuration before, and what the server says.
+  CHANGES = { "GYRE_HANDOVER" => ["checked.log", /go to checked\.log.*go to last\.log/m],
+              "GYRE_LOG_INHERITED" => ["folder", /not restarted: .*folder is a folder.*go to last\.log/m] }.freeze
+  CHANGE = <<~'RUBY'
+    change = Module.new do
+      define_method(:require) do |name|
+        if name == (ENV.key?("GYRE_LOG_INHERITED") ? "gyre/cli/log/configuration" : "gyre/log/server") && !File.exist?("done")
+          File.write("done", "")
+          File.write("log.yml", TEXT)
+          Process.kill(:USR2, ENV.key?("GYRE_LOG_INHERITED") ? Process.ppid : Process.pid)
+        end
+        super(name)
+      end
+    end
+    Kernel.prepend(change) if ENV.key?(MOMENT)
+  RUBY
+
+  def test_a_configuration_that_changes_during_a_restart_counts_as_it_was_checked_and_is_read_again
+    CHANGES.each do |moment, (log, said)|
+      server = log_server(GYRE, start: false)
+      first = server.read("log.yml")
+      File.write(server.path("change.rb"), "MOMENT, TEXT = #{moment.dump}, #{first.sub("default.log", "last.log").dump}\n#{CHANGE}")
+      Dir.mkdir(server.path("folder"))
+      server.start(env: { "RUBYOPT" => "-r#{server.path("change.rb")}" })
+      File.write(server.path("log.yml"), first.sub("default.log", log))
+      Process.kill(:USR2, server.pid)
+      eventually(what: "#{moment}: #{server.path("err")}") { server.read("err").match?(said) }
+      assert_equal 0, server.stop(:TERM).exitstatus, server.read("err")
+    end
+  end
+
   def test_usr2_with_a_port_that_another_has_changes_nothing
     server = start_server
     TCPServer.open("127.0.0.1", 0) do |taken|

@@ -36,6 +36,29 @@ GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
+  def test_a_service_in_two_logs_is_acknowledged_when_both_have_it
+    Dir.mktmpdir do |folder|
+      all = File.join(folder, "all.log")
+      logs = [{ services: %w[shop cart], logfile: all }, { services: ["shop"], levels: ["error"], logfile: "tcp://#{nowhere}" }]
+      serve(logs: logs, limits: { stop_timeout_s: 0.1 }) do |server|
+        client = acknowledged(server, "shop")
+        records = %w[info error info].each_with_index.map do |severity, index|
+          Gyre::Log::Records.encode(seq: index + 1, time_us: 1, service: "shop", severity: severity, message: "m#{index}")
+        end
+        client.write(records.join)
+        eventually { File.read(all).scan(/m\d/) == %w[m0 m1 m2] }
+        assert_equal :wait_readable, client.read_nonblock(1, exception: false)
+        TCPServer.open(*nowhere.split(":")) do |listener|
+          far = listener.accept
+          assert_match(/shop\|error\|m1$/, far.gets)
+          assert_equal "ack 3\n", client.gets
+          far.close
+        end
+        client.close
+      end
+    end
+  end
+
   # A connection with several services waits as a whole; one with others does not.
   def test_a_full_queue_stops_connections_that_bring_more_for_it
     reader, writer = full_pipe

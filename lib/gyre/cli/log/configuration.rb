@@ -37,8 +37,11 @@ module Gyre
 
         class << self
           # `places`: also checks files and folders that settings name.
-          def load(path, places: true)
-            parse(File.read(path, encoding: Encoding::UTF_8), path, places: places)
+          def load(path, places: true) = parse(read(path), path, places: places)
+
+          # Returns the file's text.
+          def read(path)
+            File.read(path, encoding: Encoding::UTF_8)
           rescue SystemCallError => error
             raise Invalid, ["#{path}: the configuration cannot be read: #{error.class.new.message.downcase}"]
           end
@@ -171,7 +174,8 @@ module Gyre
 
           def services(logs)
             names = logs.flat_map { |log, _| Array(log["services"] || log["service"]).map(&:to_s).uniq }
-            names.tally.select { |_, count| count > 1 }.map { |name, count| ["logs", "service #{name} is in #{count} entries; the last one counts"] }
+            names.tally.select { |_, count| count > 1 }
+                 .map { |name, count| ["logs", "service #{name} goes to #{count} entries; in Analogger the last one counts"] }
           end
         end
       end

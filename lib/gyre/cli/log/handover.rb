@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Passes a log server's listening sockets to its successor in this process (USR2). Descriptors stay
-# open across exec; Gyre::CLI::Successor passes a list of them. Used by Gyre::Log::Server before and
-# after the exec.
+# Passes a log server's listening sockets, and the configuration that was checked, to its successor
+# in this process (USR2). Descriptors stay open across exec; Gyre::CLI::Successor passes a list of
+# them. Used by Gyre::Log::Server before and after the exec.
 
 require "json"
 require "gyre/cli/process/successor"
@@ -13,19 +13,25 @@ module Gyre
     module Log
       # The former program's sockets, for the new program; none after an ordinary start.
       class Handover
-        def self.receive
-          left, signals = Successor.receive if Successor.pending?
-          new(JSON.parse(left || "[]"), signals || [])
+        # `restart` has checked the next configuration.
+        def self.receive(restart = nil)
+          text, signals = Successor.receive if Successor.pending?
+          new(restart, text ? JSON.parse(text) : {}, signals || [])
         end
+
+        # The text of the configuration; nil after an ordinary start or without a file.
+        attr_reader :configuration
 
         # `signals`: those that came during the handover.
-        def initialize(left, signals)
+        def initialize(restart, left, signals)
+          @restart = restart
           @signals = signals
-          @listeners = left.group_by { |listener| listener.fetch("input") }
+          @configuration = left["configuration"]
+          @listeners = left.fetch("listeners", []).group_by { |listener| listener.fetch("input") }
         end
 
-        # True if a signal came during the handover. Called once the server handles signals.
-        def signalled? = @signals.any?
+        # Called once the server handles signals.
+        def signal_again = Successor.signal_again(@signals)
 
         def listeners(input)
           @listeners.delete(input.to_s)&.map do |left|
@@ -45,7 +51,8 @@ module Gyre
           left = acceptors.map do |acceptor|
             { input: acceptor.input.to_s, host: acceptor.listener.endpoint.host, descriptor: acceptor.listener.fileno }
           end
-          Successor.exec(JSON.generate(left), acceptors.map { |acceptor| acceptor.listener.socket }, command)
+          text = JSON.generate(listeners: left, configuration: @restart&.configuration)
+          Successor.exec(text, acceptors.map { |acceptor| acceptor.listener.socket }, command)
         end
       end
     end

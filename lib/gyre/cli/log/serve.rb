@@ -9,6 +9,7 @@ require "gyre/cli/process/pidfile"
 require "gyre/cli/process/privileges"
 require "gyre/cli/process/restart"
 require "gyre/cli/process/service_manager"
+require "gyre/cli/process/successor"
 
 module Gyre
   module CLI
@@ -78,8 +79,10 @@ module Gyre
           value
         end
 
+        # What a former program has checked counts, whatever is in the file by now.
         def configure
-          configuration = path ? Configuration.load(path) : Configuration.new
+          text = received if path
+          configuration = text ? Configuration.parse(text, path, places: true) : Configuration.new
           configuration = configuration.with_environment.merge(values)
           configuration.settings
           (configuration.notices + notices).each { |notice| report(notice) }
@@ -90,15 +93,29 @@ module Gyre
           raise StartError, "#{error.mistakes.size} mistakes; nothing was started:\n#{error.message}"
         end
 
-        def serve(configuration)
+        def received
+          return $stdin.set_encoding(Encoding::UTF_8).read if @check && ENV.key?(Restart::INHERITED)
+
+          (handover.configuration if Successor.pending?) || Configuration.read(path)
+        end
+
+        def handover
           require "gyre/cli/log/handover" # loads slowly, so mistakes are reported first
+          @handover ||= Handover.receive(restart)
+        end
+
+        def restart = @restart ||= Restart.new(read: (-> { Configuration.read(path) } if path))
+
+        def serve(configuration)
+          resumes = Successor.pending?
+          handover
           require "gyre/log/server"
           CLI.require_native("the log server")
           pidfile = configuration.values[:pidfile]&.then { |path| Pidfile.new(path) }
           pidfile&.check
           CLI.raise_descriptor_limit
           trap("XFSZ", "IGNORE") # a limit on the size of files (ulimit -f) is then an error like a full disk, not the end
-          return run(configuration, pidfile) if !configuration.values[:daemonize] || Successor.pending?
+          return run(configuration, pidfile) if !configuration.values[:daemonize] || resumes
 
           Daemon.new(@out, quiet: !pidfile.nil?).start do |daemon|
             run(configuration, pidfile) { daemon.ready(streams(configuration)) }
@@ -124,14 +141,23 @@ module Gyre
             manager.attend(Task.current) { "#{server.status[:messages]} messages" }
             manager.ready
             yield if block_given?
+            Process.kill(:USR2, Process.pid) if outdated?
           end
           complete ? DONE : FAILED
         ensure
           pidfile&.remove
         end
 
+        # True if the configuration has changed since the former program read it: a USR2 that came
+        # while Ruby started was ignored.
+        def outdated?
+          handover.configuration && Configuration.read(path) != handover.configuration
+        rescue Configuration::Invalid
+          false
+        end
+
         def listen(configuration, privileges, manager)
-          own = { report: @err, restart: Restart.new, handover: Handover.receive, manager: manager }
+          own = { report: @err, restart: restart, handover: handover, manager: manager }
           listening_errors do
             server = privileges.opening(configuration.default_log) { Gyre::Log::Server.new(**configuration.settings, **own) }
             server.listen

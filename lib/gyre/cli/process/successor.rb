@@ -5,7 +5,8 @@
 # exec by the handovers of web and log server.
 #
 # The file also gets an INT or TERM that comes just before the exec (ext/gyre/cli/held_signals.c).
-# exe/gyre traps later ones while the program loads. A signal while Ruby starts ends the process.
+# exe/gyre traps these, HUP and USR2 while the program loads. While Ruby starts, INT and TERM end
+# the process; HUP and USR2 are ignored, as the program reads later all that is not handed over.
 
 require "fcntl"
 require "gyre/cli/process/restart"
@@ -27,8 +28,8 @@ module Gyre
         # files.
         def rehearsed? = ENV.fetch(VARIABLE, "").split.last == Process.ppid.to_s
 
-        # Returns the text, and an Array of the signals (INT, TERM) that have come. The Array may
-        # grow until the server handles signals.
+        # Returns the text, and an Array of the numbers of the signals that have come. The Array may
+        # grow until the server handles signals; then {#signal_again} gives it these.
         def receive
           file = IO.for_fd(Integer(ENV.delete(VARIABLE).split.first), "rb")
           file.rewind
@@ -38,6 +39,8 @@ module Gyre
         ensure
           file&.close
         end
+
+        def signal_again(signals) = signals.uniq.each { |number| Process.kill(number, Process.pid) }
 
         # Yields environment and descriptors for a rehearsing child. `text` must not contain NUL.
         def lend(text, ios)

@@ -32,7 +32,8 @@ module Gyre
 
       def rehearsal? = @rehearsal
 
-      def signalled? = @signals.any?
+      # Called once the supervisor handles signals.
+      def signal_again = Successor.signal_again(@signals)
 
       def former = @left.fetch("supervisor")
 

@@ -76,7 +76,7 @@ module Gyre
         Web::RestartFile.watch(@settings[:restart_file]) { rolling_restart } if @settings[:restart_file]
         task.async("control", transient: true) { serve_control }
         @manager.ready if @handover
-        @supervisor.stop if @handover&.signalled?
+        @handover&.signal_again
       end
 
       def serve_control

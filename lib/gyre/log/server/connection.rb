@@ -22,6 +22,7 @@ module Gyre
       # Maximum bytes per read. A read from TLS returns about 64 KB, so TLS gets several reads.
       READ_BYTES = 262_144
       TLS_READS = 4
+      PARTING_READS = 64
       # Errors that end only the connection whose bytes caused them.
       FAULTS = [StandardError, NoMemoryError, SystemStackError].freeze
       # The peer: address, input, default origin of its messages, protocol, service, and bytes read.
@@ -97,6 +98,23 @@ module Gyre
         more = false
         act { more = read_on }
         more && open?
+      end
+
+      # Ends the stream, and drops what the client still sends, until the client has ended it, too:
+      # a close with unread bytes would reset the connection, and could lose acknowledgements. True
+      # if there is nothing to wait for.
+      def part
+        return true unless @state == :serving && @peer.kind == :records
+
+        write_due
+        @transport.finish_available
+        PARTING_READS.times do
+          bytes = @transport.read_available(READ_BYTES, @hub.buffer)
+          return bytes.nil? unless bytes.is_a?(String)
+        end
+        false
+      rescue SystemCallError, IOError, TLS::Error
+        true
       end
 
       def leave

@@ -15,6 +15,7 @@ module Gyre
   module Log
     class Lifecycle
       SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
+      PART_S = 0.005
       # Seconds that mean no limit; longer than any uptime.
       UNLIMITED_S = 1e9
 
@@ -35,7 +36,7 @@ module Gyre
         @task = task
         committing = task.async("committer") { commit }
         SIGNALS.each_key { |name| @hub.loop.watch_signal(name, name) } if signals
-        @server.stop if @handover&.signalled?
+        @handover&.signal_again if signals
         @acceptors.each(&:resume)
         yield
         @hub.run { |event| handle(event) }
@@ -75,8 +76,20 @@ module Gyre
       def handle(event)
         case SIGNALS.fetch(event, event)
         when :reopen then reopen("HUP")
-        when :restart then spawn(:restart, "restart") { replace_process } unless @tasks[:restart] || stopping?
+        when :restart then restart unless stopping?
         when :stop, :stop_serving then stopping? ? @hub.loop.stop : stop
+        end
+      end
+
+      # Once more if asked meanwhile, because the configuration may have changed since it was read.
+      def restart
+        return @again = true if @tasks[:restart]
+
+        spawn(:restart, "restart") do
+          begin
+            @again = false
+            replace_process
+          end while @again
         end
       end
 
@@ -136,6 +149,7 @@ module Gyre
         @hub.flow.hold do
           next refuse("not everything could be written") unless finish
 
+          part
           leave
           @handover.exec(@acceptors, command)
         end
@@ -143,6 +157,14 @@ module Gyre
         refuse(error.message)
       ensure
         @committer.resume
+      end
+
+      # Waits until acknowledged clients have read their last acknowledgements: the new program may
+      # write their messages elsewhere, and could not tell that these are stored.
+      def part
+        over_s = Clock.now + (@server.limits.linger_timeout_s || stop_timeout_s)
+        waiting = @hub.connections.keys
+        sleep(PART_S) until (waiting = waiting.reject(&:part)).empty? || Clock.now > over_s
       end
 
       def refuse(why) = @server.report("not restarted: #{why}")

@@ -26,7 +26,7 @@ module Gyre
         default_log = { logfile: default_log } unless default_log.is_a?(Hash)
         logs.push(complete(default_log)) unless logs.any? { |log| log[:services].nil? }
         sinks = make_sinks(ingest, logs)
-        logs.zip(sinks) { |log, sink| (log[:services] || [nil]).each { |service| route(ingest, service, log[:levels], sink) } }
+        route(ingest, logs.zip(sinks))
       rescue StandardError
         close
         raise
@@ -58,9 +58,14 @@ module Gyre
 
       private
 
-      def route(ingest, service, levels, sink)
-        @sinks_of[service&.b] = [sink]
-        ingest.route(service, levels, [sink])
+      # A service may be in several logs.
+      def route(ingest, logs)
+        routes = Hash.new { |all, key| all[key] = [] } # [service, levels] => sinks
+        logs.each { |log, sink| (log[:services] || [nil]).each { |service| routes[[service, log[:levels]]] |= [sink] } }
+        routes.each do |(service, levels), sinks|
+          @sinks_of[service&.b] = @sinks_of.fetch(service&.b, []) | sinks
+          ingest.route(service, levels, sinks)
+        end
       end
 
       def stored_in(output, client_id, needed)
