@@ -151,7 +151,7 @@ module Gyre
       def respond(method, url, body: nil, headers: nil, query: nil, json: nil, form: nil, multipart: nil, timeout_s: @limits.timeout_s,
                   timeout: timeout_s, interim: nil, &)
         request = make(method, url, headers, query, timeout)
-        request.carry(body, json, form, multipart) if body || json || form || multipart
+        request.carry(body, json, form, multipart) unless body.nil? && json.nil? && form.nil? && multipart.nil?
         run(request, interim)
       end
 
@@ -231,14 +231,15 @@ module Gyre
         response&.close unless returned
       end
 
-      # Equal lines of a broken proxy count once. A comma may also be part of an address.
+      # Equal lines of a broken proxy count once, an empty line not at all. A comma may also be part
+      # of an address.
       def location_of(response, request)
         return unless @limits.redirects_limit.positive? && REDIRECTS.include?(response.status) && (location = response["location"])
 
         first, *others = location.split(", ").uniq
         raise stray("the redirect has several addresses", request) if others.any?(ADDRESS)
 
-        others.empty? && first ? first : location
+        others.empty? ? first : location
       end
 
       # Returns the seconds of Retry-After if the request may be sent again after that time.

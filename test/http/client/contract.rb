@@ -43,6 +43,7 @@ module GyreTest
       reach(ECHO) do |client|
         assert_equal %w[POST abc], client.post("/", "abc").json.values_at("method", "body")
         assert_equal ["{\"a\":1}", "application/json"], sent(client.put("/", json: { a: 1 }))
+        assert_equal ["false", "application/json"], sent(client.put("/", json: false))
         assert_equal ["a=1&b=%C3%A4", "application/x-www-form-urlencoded"], sent(client.patch("/", form: { a: 1, b: "ä" }))
         assert_equal "one two", client.post("/", ["one", " ", "two"].each).json["body"]
         assert_equal "io", client.post("/", StringIO.new("io")).json["body"]

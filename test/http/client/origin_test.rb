@@ -28,7 +28,7 @@ class HTTPClientOriginTest < Minitest::Test
   end
 
   def test_equal_lines_of_a_location_count_once_and_different_ones_are_an_error
-    lines = { "/twice" => %w[/end?x=1] * 2, "/two" => %w[/end /other], "/hosts" => %w[http://a/ https://a/], "/comma" => ["/a, b"] }
+    lines = { "/twice" => %w[/end?x=1] * 2, "/two" => %w[/end /other], "/hosts" => %w[http://a/ https://a/], "/comma" => ["/a, b"], "/none" => [""] }
     script = lambda do |peer|
       while (head = peer.head)
         locations = lines.fetch(head[/ (\S+)/, 1], []).map { |location| "location: #{location}\r\n" }
@@ -38,6 +38,7 @@ class HTTPClientOriginTest < Minitest::Test
     scripted(script) do |server|
       client = Gyre::HTTP::Client.new(server.url, proxy: nil)
       { "/twice" => "/end?x=1", "/comma" => "/a,%20b" }.each { |path, target| assert_equal "#{server.url}#{target}", client.get(path).url }
+      assert_equal 302, client.get("/none").status
       %w[/two /hosts].each do |path|
         assert_match(/several addresses/, assert_raises(Gyre::HTTP::Client::RedirectError) { client.get(path) }.message)
       end

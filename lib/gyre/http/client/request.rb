@@ -82,12 +82,12 @@ module Gyre
         def repeatable? = body.nil? || body.is_a?(String) || body.again
 
         def carry(body, json, form, multipart)
-          raise ArgumentError, "body, json, form, multipart: a request has one of them" unless [body, json, form, multipart].one?
+          raise ArgumentError, "body, json, form, multipart: a request has one of them" unless [body, json, form, multipart].compact.size == 1
 
-          if json then typed("application/json", JSON.generate(json))
-          elsif form then typed("application/x-www-form-urlencoded", Request.encode(:form, form))
+          if form then typed("application/x-www-form-urlencoded", Request.encode(:form, form))
           elsif multipart then Multipart.new(multipart).then { |parts| typed(parts.content_type, parts) }
-          else @body = body.is_a?(String) || body.is_a?(Stream) ? body : Stream.new(body)
+          elsif json.nil? then @body = body.is_a?(String) || body.is_a?(Stream) ? body : Stream.new(body)
+          else typed("application/json", JSON.generate(json))
           end
           size = @body.size unless @body.is_a?(String)
           @fields = { **fields, "content-length" => size.to_s } if size && !fields.key?("content-length")
