@@ -49,6 +49,14 @@ class HTTPClientDecodersTest < Minitest::Test
     assert_raises(Decoders::Damaged) { decoded("gzip", "#{whole}rest") }
   end
 
+  def test_zeros_behind_the_end_are_padding
+    { "gzip" => Zlib.gzip(TEXT), "deflate" => Zlib::Deflate.deflate(TEXT) }.each do |coding, bytes|
+      padded = bytes + ("\0" * 5000)
+      assert_equal [TEXT, true], decoded(coding, padded), coding
+      assert_equal [TEXT, true], decoded(coding, *padded.chars), coding
+    end
+  end
+
   def test_raw_deflate_is_found_however_it_is_cut
     raw = Zlib::Deflate.new(9, -Zlib::MAX_WBITS).deflate(TEXT, Zlib::FINISH)
     [1, 2, 5].each { |at| assert_equal [TEXT, true], decoded("deflate", raw[0, at], raw[at..]) }

@@ -28,13 +28,17 @@ module Gyre
           def initialize(window_bits = nil)
             @inflate = Zlib::Inflate.new(window_bits) if window_bits
             @head = "".b
+            @over = false
           end
 
-          # A gzip body may have several members (RFC 1952, section 2.2).
+          # A gzip body may have several members (RFC 1952, section 2.2). Zeros after the end, with
+          # which some servers pad, end the body, as in gunzip.
           def decode(bytes, &block)
             bytes = begin_stream(bytes) or return unless @inflate
             at = 0
-            while at < bytes.bytesize
+            until @over || at >= bytes.bytesize
+              next @over = true if @inflate.finished? && bytes.getbyte(at).zero?
+
               @inflate.reset if @inflate.finished?
               before = @inflate.total_in
               inflate(bytes.byteslice(at, SLICE_BYTES), &block)
