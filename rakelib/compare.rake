@@ -5,6 +5,7 @@
 require "fileutils"
 require "rbconfig"
 require "tmpdir"
+require_relative "../test/conformance/eventmachine/source"
 
 # How comparisons of DNS are started.
 module GyreCompare
@@ -64,6 +65,16 @@ namespace :compare do
 
   desc "Compare answers and checks of random zones with nsd, knot, named-checkzone and delv (SEED, SECONDS)"
   task(zones: :compile) { GyreCompare.zones if GyreCompare.programs?("nsd", "knotd", "named-checkzone", "delv", "ldns-keygen", "ldns-signzone") }
+
+  desc "Compare random programs of EventMachine on the gem, where it compiles, and on Gyre (SEED, SECONDS)"
+  task event_machine: :compile do
+    folder = File.join(GyreBuild.root, "tmp", "conformance")
+    original = GyreConformance::EventMachineSource.new(folder).original
+    next GyreCompare.skip("EventMachine cannot be compiled here") unless original
+
+    seed, seconds = ENV.fetch("SEED") { rand(1_000_000).to_s }, ENV.fetch("SECONDS", "60")
+    sh(GyreSuite.unbundled, RbConfig.ruby, "test/compare/event_machine.rb", seed, seconds, *original, chdir: GyreBuild.root)
+  end
 
   desc "Compare the HTTP client with curl and Net::HTTP at node, nginx, Apache and Puma by random requests (REQUESTS, SEED)"
   task client: :compile do

@@ -84,10 +84,12 @@ module Gyre
 
       def pause = switch(true)
       def resume = switch(false)
-      def paused? = @paused
+      def paused? = @paused && !over?
 
       # Stops watching and gives the descriptor to the caller.
       def detach
+        raise "the connection has ended" if over?
+
         close
         @ending.detached = true
         io.autoclose = false
@@ -114,7 +116,7 @@ module Gyre
 
       # Ends the descriptor after the reactor's last callback.
       def release
-        drained? unless over?
+        drained? unless over? || @paused
         unbound
       rescue Stop
         raise

@@ -23,7 +23,7 @@ module Gyre
       def stream
         while (data = @io.read(CHUNK_SIZE))
           sent = @connection.send_data(@chunks ? "#{data.bytesize.to_s(16)}\r\n#{data}\r\n" : data)
-          return fail("the connection is closed") if sent == 0 # an override may return anything
+          return fail("the connection is closed") if [0, -1].include?(sent) # an override may return anything
           return @connection.__send__(:when_drained, method(:stream)) if full?
         end
         @connection.send_data("0\r\n\r\n") if @chunks

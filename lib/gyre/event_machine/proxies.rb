@@ -70,7 +70,8 @@ module Gyre
       def disable_proxy(from) = reactor.descriptors[from.signature]&.links&.pass_to(nil)
 
       def start_proxy(from, to, bufsize, length)
-        source, target = [from, to].map { |signature| reactor.descriptors.fetch(signature) { raise "not a connection: #{signature}" } }
+        source = reactor.descriptors[from] or return
+        target = reactor.descriptors.fetch(to) { raise ConnectionError, "not a connection: #{to}" }
         source.links.pass_to(target, bufsize, length)
         nil
       end

@@ -81,6 +81,7 @@ module Gyre
         seconds = 0 if seconds.negative?
         if in_thread?
           @loop.watch_timer(timer, seconds)
+          @ticks.wait_again if seconds.zero? && !@in_timer # or timers could keep ticks waiting
         else
           next_tick(-> { @loop.watch_timer(timer, seconds) if @timers.key?(timer) })
         end

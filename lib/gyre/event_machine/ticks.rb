@@ -57,6 +57,14 @@ module Gyre
 
       def turn = @reactor.emit(:run)
 
+      # Lets a timer of 0 s come first, as in EventMachine.
+      def wait_again
+        return unless @reactor.loop.watching?(:turn)
+
+        @reactor.loop.unwatch(:turn)
+        wait
+      end
+
       def run
         @awaited = false
         turn_over

@@ -166,7 +166,7 @@ module Gyre
 
         # Sends to the last packet's sender.
         def send_data(data)
-          return 0 unless @packet && !over?
+          return over? ? -1 : 0 unless @packet && !over?
 
           @packet.reply(data)
           data.bytesize

@@ -25,7 +25,7 @@ module Gyre
         def io = @transport.to_io
 
         def send_data(data)
-          return 0 if @ending
+          return over? ? -1 : 0 if @ending
           return @reactor.next_tick(-> { send_data(data) }) unless @reactor.in_thread?
 
           @active_at = Clock.now
@@ -39,6 +39,8 @@ module Gyre
 
         # Sends queued bytes before the new owner's, and drops what the kernel does not take.
         def detach
+          return super if over?
+
           checked { @transport.flush_available } if sends?
           @transport.hold
           super
@@ -94,7 +96,7 @@ module Gyre
         def switch(paused)
           super.tap do |changed|
             paused ? @transport.hold : send_queued if changed
-            more
+            @ending ? @reactor.emit(self) : more
           end
         end
 
@@ -190,7 +192,7 @@ module Gyre
 
         def drained?
           return true if @ending&.step == :now || @transport.unsent_bytes.zero?
-          return false if @handshake && !shaken
+          return false if @paused || (@handshake && !shaken)
 
           flushed?
         end
@@ -206,7 +208,7 @@ module Gyre
         end
 
         def shut
-          checked { @transport.finish_available }
+          checked { @paused ? (io.shutdown(:WR) if io.is_a?(BasicSocket)) : @transport.finish_available }
         ensure
           @transport.abandon
         end

@@ -44,13 +44,15 @@ module Gyre
         end
 
         def detach
+          raise "the watch has ended" if over?
+
           close
           @io.fileno unless @io.closed?
         end
 
         def disown; end # the program's
 
-        def send_data(_) = 0
+        def send_data(_) = over? ? -1 : 0
         def unsent_bytes = 0
 
         private
