@@ -73,7 +73,8 @@ namespace :compare do
     next GyreCompare.skip("EventMachine cannot be compiled here") unless original
 
     seed, seconds = ENV.fetch("SEED") { rand(1_000_000).to_s }, ENV.fetch("SECONDS", "60")
-    sh(GyreSuite.unbundled, RbConfig.ruby, "test/compare/event_machine.rb", seed, seconds, *original, chdir: GyreBuild.root)
+    system(GyreSuite.unbundled, RbConfig.ruby, "test/compare/event_machine.rb", seed, seconds, *original, chdir: GyreBuild.root) ||
+      abort("compare:event_machine found differences: SEED=#{seed} SECONDS=#{seconds}")
   end
 
   desc "Compare the HTTP client with curl and Net::HTTP at node, nginx, Apache and Puma by random requests (REQUESTS, SEED)"

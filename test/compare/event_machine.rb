@@ -2,8 +2,8 @@
 
 # Runs random programs (event_machine_stories.rb) on the gem eventmachine and on Gyre's layer, and
 # compares their traces. Programs that differ run once more, with longer steps, as a machine may
-# have stood still between two of them. Called by `rake compare:event_machine`. Ends with status 1 if
-# programs differ.
+# have stood still between two of them. Called by `rake compare:event_machine`. Ends with status 1
+# if programs differ.
 #
 #   ruby test/compare/event_machine.rb SEED SECONDS FOLDER…     the load path of the original
 
@@ -52,11 +52,14 @@ module EventMachineDifferential
 
   # Returns the pairs that differ, by number.
   def compare(paths, seed, step_s, numbers)
-    runs = paths.map do |name, folders|
-      IO.popen([RbConfig.ruby, "-W0", *folders.map { |folder| "-I#{folder}" }, STORIES, seed.to_s, step_s.to_s, *numbers.map(&:to_s)]).tap { |io| io.sync = name && true }
+    runs = paths.transform_values do |folders|
+      IO.popen([RbConfig.ruby, "-W0", *folders.map { |folder| "-I#{folder}" }, STORIES, seed.to_s, step_s.to_s, *numbers.map(&:to_s)])
     end
-    there, here = runs.map { |io| io.each_line.to_h { |line| JSON.parse(line).then { |story| [story["number"], story] } }.tap { io.close } }
-    abort "compare:event_machine: a run of seed #{seed} has ended early, numbers #{numbers.minmax.join(" to ")}" unless there.size == numbers.size && here.size == numbers.size
+    there, here = runs.map do |name, io|
+      stories = io.readlines.to_h { |line| JSON.parse(line).then { |story| [story["number"], story] } }
+      io.close
+      stories.size == numbers.size ? stories : abort("compare:event_machine: #{name} ended early: seed #{seed}, programs #{numbers.join(" ")}")
+    end
     numbers.to_h { |number| [number, [there[number], here[number]]] }.reject { |_, (one, other)| one == other }
   end
 

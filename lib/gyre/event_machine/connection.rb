@@ -58,7 +58,8 @@ module Gyre
         class_eval("def #{name} = @gyre_descriptor.#{descriptors}", __FILE__, __LINE__)
       end
 
-      # Queues bytes for the turn's end. Returns their number, 0 if the connection is closing, or -1 afterwards.
+      # Queues bytes for the turn's end. Returns their number, 0 if the connection is closing, or -1
+      # afterwards.
       def send_data(data) = @gyre_descriptor.send_data(data.to_s)
 
       def close_connection(after_writing = false) = @gyre_descriptor.close(after_writing)
