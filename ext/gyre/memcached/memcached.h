@@ -116,12 +116,13 @@ struct gyre_memcached_connection {
   struct gyre_memcached_on_loop on_loop;
   struct gyre_memcached_on_threads on_threads;
   int64_t timeout_ns;
-  int64_t moved_ns; /* start of the next reply's time limit: bytes came or commands were sent */
-  int64_t used_ns;  /* coarse time since which no reply is due */
-  bool failed;      /* it is unusable: it neither sends nor receives */
-  bool stores;      /* its server's version is known to take values with their length */
-  bool ended;       /* the kernel has reported that the server ended its side */
-  char reason[160]; /* reason of the failure */
+  int64_t moved_ns;  /* start of the next reply's time limit: bytes came or commands were sent */
+  uint64_t greeting; /* bytes received until the version was known, without other replies */
+  int64_t used_ns;   /* coarse time since which no reply is due */
+  bool failed;       /* it is unusable: it neither sends nor receives */
+  bool stores;       /* its server's version is known to take values with their length */
+  bool ended;        /* the kernel has reported that the server ended its side */
+  char reason[160];  /* reason of the failure */
 };
 
 /* A fiber's wait in a loop, on the fiber's stack. */

@@ -548,7 +548,9 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
 
 /* Allows commands with values. */
 static VALUE connection_allow_stores(VALUE self) {
-  gyre_memcached_connection_get(self)->stores = true;
+  struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
+  connection->stores = true;
+  if (connection->pipeline.head == 1) connection->greeting = connection->transport->received_bytes;
   return self;
 }
 

@@ -135,7 +135,7 @@ module Gyre
         end
 
         # Returns the failure for a command of which nothing was sent.
-        def before(command) = Failed.new(@error.class.new(message.sub("version", command.to_s)), false, @down, @answered, @limit)
+        def before(command) = Failed.new(@error.class.new(message.sub("greeting", command.to_s)), false, @down, @answered, @limit)
 
         # Raises the error for the caller, without Failed as its cause.
         def raise_to_caller = raise(@error, cause: cause)
@@ -200,7 +200,7 @@ module Gyre
 
       # Called by the extension before the first value on a connection.
       def check_version(connection, command)
-        version = line(:version, "version\r\n", nil).first.to_s
+        version = line(:greeting, "version\r\n", nil).first.to_s
         numbers = VERSION.match(version)&.captures&.map(&:to_i)
         return connection.allow_stores unless numbers && (numbers <=> VERSION_LEAST).negative?
 
