@@ -55,7 +55,7 @@ module GyreCompare
 end
 
 namespace :compare do
-  desc "Compare how rsyslogd (Debian: rsyslog; RSYSLOGD names it) and gyre log read 200 lines; SAMPLE=10 takes each tenth"
+  desc "Compare how rsyslogd (Debian: rsyslog, rsyslog-gnutls; RSYSLOGD names it) and gyre log read 200 lines; SAMPLE=10 takes each tenth"
   task syslog: :compile do
     sh({ "TZ" => "UTC" }, RbConfig.ruby, "-Ilib", "test/compare/syslog.rb", chdir: GyreBuild.root)
   end

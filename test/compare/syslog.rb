@@ -10,6 +10,7 @@ require "socket"
 require "tmpdir"
 require "gyre"
 require "gyre/log/server"
+require_relative "../support/certificates"
 require_relative "syslog_lines"
 
 class SyslogComparison
@@ -37,9 +38,17 @@ class SyslogComparison
     }
     action(type="omfile" file="%<folder>s/rsyslog.json" template="json")
   TEXT
+  # Needs Debian's rsyslog-gnutls.
+  TLS_CONFIGURATION = <<~TEXT
+    global(defaultNetstreamDriverCAFile="%<folder>s/authority.pem" defaultNetstreamDriverCertFile="%<folder>s/server.pem"
+           defaultNetstreamDriverKeyFile="%<folder>s/server.key")
+    input(type="imtcp" port="%<tls>d" address="127.0.0.1" streamDriver.name="gtls" streamDriver.mode="1" streamDriver.authMode="anon")
+  TEXT
+  HAS_TLS = Dir["/usr/lib/*/rsyslog/lmnsd_gtls.so"].any?
+  TLS = ->(text) { "#{text}\n" }
   SEVERITIES = %w[fatal fatal fatal error warn info info debug].freeze
   WAYS = { "udp" => :udp, "tcp, lines" => ->(text) { "#{text}\n" }, "tcp, octets counted" => ->(text) { "#{text.bytesize} #{text}" },
-           "tcp, zero bytes" => ->(text) { "#{text}\0" }, "unixgram" => :unixgram }.freeze
+           "tcp, zero bytes" => ->(text) { "#{text}\0" }, "unixgram" => :unixgram, **({ "TLS, lines" => TLS } if HAS_TLS).to_h }.freeze
   WITHIN_S = 30
 
   def initialize(lines)
@@ -49,6 +58,7 @@ class SyslogComparison
   end
 
   def run
+    puts "TLS: SKIPPED, rsyslog-gnutls is missing" unless HAS_TLS
     WAYS.each { |name, way| Dir.mktmpdir("gyre-syslog") { |folder| compare(name, way, folder) } }
     @alike.each { |line| @faults << "#{line.text.inspect} has a reason (#{line.reason}) and is read as rsyslog reads it" }
     puts @faults
@@ -107,10 +117,11 @@ class SyslogComparison
   def host(name) = [Socket.gethostname, "127.0.0.1"].include?(name) ? "localhost" : name
 
   def by_rsyslog(way, folder, lines)
-    ports = { udp: free_port(UDPSocket), tcp: free_port(TCPServer), zero: free_port(TCPServer) }
-    File.write("#{folder}/rsyslog.conf", format(CONFIGURATION, folder: folder, **ports))
+    ports = { udp: free_port(UDPSocket), tcp: free_port(TCPServer), zero: free_port(TCPServer), tls: free_port(TCPServer) }
+    File.write("#{folder}/rsyslog.conf", format("#{CONFIGURATION}#{TLS_CONFIGURATION if way == TLS}", folder: folder, **ports))
+    GyreTest::Certificates.new(folder).issue("server")
     process = spawn(ENV.fetch("RSYSLOGD", "rsyslogd"), "-n", "-f", "#{folder}/rsyslog.conf", "-i", "#{folder}/pid", %i[out err] => "#{folder}/errors")
-    port = way.is_a?(Proc) ? ports[way.call("").end_with?("\0") ? :zero : :tcp] : ports[:udp]
+    port = way.is_a?(Proc) ? ports[way == TLS ? :tls : way.call("").end_with?("\0") ? :zero : :tcp] : ports[:udp]
     deliver(way, port, "#{folder}/unixgram", "#{folder}/rsyslog.json", lines)
   ensure
     Process.kill(:TERM, process)
@@ -125,7 +136,8 @@ class SyslogComparison
            end
     log = { logfile: "#{folder}/gyre.json", format: "json" }
     server = Gyre::Log::Server.new(bind: "127.0.0.1:0", default_log: log, signals: false, interval: 0.01, report: File.open(File::NULL, "w"),
-                                   inputs: [{ type: "syslog", bind: bind }]).listen
+                                   inputs: [{ type: "syslog", bind: bind, tls: way == TLS }],
+                                   **(way == TLS ? { tls: { cert: "#{folder}/server.pem", key: "#{folder}/server.key" } } : {})).listen
     thread = Thread.new { server.run }
     deliver(way, server.endpoints.last.port, "#{folder}/ours", "#{folder}/gyre.json", lines)
   ensure
@@ -137,6 +149,7 @@ class SyslogComparison
   def deliver(way, port, path, file, lines)
     if way.is_a?(Proc)
       socket = patiently { TCPSocket.new("127.0.0.1", port) }
+      socket = OpenSSL::SSL::SSLSocket.new(socket).tap { |made| made.sync_close = true }.connect if way == TLS
       socket.write(lines.map { |line| way.call(line.text) }.join)
       socket.close
     else

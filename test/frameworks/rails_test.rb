@@ -6,6 +6,7 @@
 require "test_helper"
 require "fileutils"
 require "net/http"
+require "log/fake_server"
 require "web/serving"
 require_relative "bundled"
 
@@ -67,6 +68,38 @@ class RailsServerTest < Minitest::Test
       File.write("#{folder}/system_test.rb", SYSTEM_TEST)
       output = run_program(bundled("development"), RbConfig.ruby, "system_test.rb", chdir: folder)
       assert_equal "1 fiber Gyre::Scheduler\ntrue\n", output.out, output.err
+    end
+  end
+
+  # config.logger is the client of the log server.
+  LOGGING = <<~'RUBY'
+    ENV["RAILS_ENV"] = "test"
+    require "gyre/log/client"
+    require "rack/mock"
+    require_relative "config/application"
+    client = Gyre::Log::Client.new("shop", port: ARGV[0].to_i, spool: false)
+    Rails.application.config.logger = ActiveSupport::TaggedLogging.new(client)
+    Rails.application.config.silence_healthcheck_path = "/up"
+    Rails.application.config.log_tags = [:request_id]
+    Rails.application.routes.append { get "up", to: "rails/health#show" }
+    Rails.application.initialize!
+    %w[/up /version /up].each { |path| print(Rack::MockRequest.new(Rails.application).get(path).status, " ") }
+    Rails.logger.silence { Rails.logger.warn("silenced") }
+    client.flush(10)
+    client.close
+  RUBY
+
+  def test_health_checks_are_silenced_in_the_client_of_the_log_server
+    GyreTest::FakeLogServer.open do |server|
+      Dir.mktmpdir do |folder|
+        FileUtils.cp_r("#{APP}/.", folder)
+        File.write("#{folder}/logging.rb", LOGGING)
+        output = run_program(bundled("test"), RbConfig.ruby, "logging.rb", server.port.to_s, chdir: folder)
+        assert_equal "200 200 200 ", output.out, output.err
+        assert_equal %w[/version], server.messages.join("\n").scan(/Started GET "([^"]*)"/).flatten
+        assert_match(/^\[[\w-]+\] Completed 200 OK/, server.messages.join("\n"))
+        refute_includes server.messages, "silenced"
+      end
     end
   end
 

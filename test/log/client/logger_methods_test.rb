@@ -155,6 +155,7 @@ class LogLoggerMethodsTest < Minitest::Test
         require "active_support"
         require "active_support/tagged_logging"
         require "active_support/logger"
+        require "active_support/broadcast_logger"
         require "gyre/log/client"
         client = Gyre::Log::Client.new("rails", port: ARGV[0].to_i, spool: false)
         log = ActiveSupport::TaggedLogging.new(client)
@@ -165,6 +166,10 @@ class LogLoggerMethodsTest < Minitest::Test
         Gyre::Log::Client.include(ActiveSupport::LoggerSilence)
         log.silence { log.info("no"); log.error("five") }
         log.log_at(:warn) { log.info("no"); log.warn("six") }
+        rails = ActiveSupport::BroadcastLogger.new(ActiveSupport::TaggedLogging.new(client)) # as Rails makes it of config.logger
+        rails.silence { rails.info("no"); rails.error("seven"); Thread.new { rails.info("eight") }.join }
+        rails.log_at(:fatal) { rails.error("no") }
+        rails.tagged("request 2") { rails.info("nine") }
         log.flush
         client.info("plain")
         away = ActiveSupport::TaggedLogging.new(Gyre::Log::Client.new("rails", port: 1, spool: false, flush_timeout: 0, report: ->(_) {}))
@@ -176,7 +181,8 @@ class LogLoggerMethodsTest < Minitest::Test
         log.close
       RUBY
       assert_equal ["", "true\n"], [output.err, output.out]
-      assert_equal ["[request 1] one", "[request 1] [deep] two", "[chained] three", "four", "five", "six", "plain"], server.messages
+      assert_equal ["[request 1] one", "[request 1] [deep] two", "[chained] three", "four", "five", "six", "seven", "eight",
+                    "[request 2] nine", "plain"], server.messages
     end
   end
 end
