@@ -10,7 +10,8 @@ require "tmpdir"
 # times), GYRE_LOG_KILLS multiplies the kills.
 class LogCrashTest < Minitest::Test
   PROGRAM = File.expand_path("../support/log_crash.rb", __dir__)
-  KILLS = { "servers" => 55, "rotation" => 35, "renaming" => 25, "writers" => 45, "network" => 25, "handover" => 8, "disk" => 20 }.freeze
+  KILLS = { "servers" => 55, "rotation" => 35, "renaming" => 25, "writers" => 45, "network" => 25, "handover" => 8, "moves" => 8,
+            "disk" => 20 }.freeze
 
   FACTOR = Float(ENV.fetch("GYRE_LOG_KILLS", "1"))
   SEED = Integer(ENV.fetch("GYRE_SEED") { Random.new_seed & 0xffff_ffff })

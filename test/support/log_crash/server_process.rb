@@ -33,8 +33,11 @@ module GyreTest
 
       # A service of its own file, beside the one that takes all others.
       def logs(settings)
-        [{ services: ["apart"], logfile: File.join(settings.fetch("folder"), "apart.log"), levels: %w[info warn error fatal] }]
+        [{ services: ["apart"], logfile: File.join(settings.fetch("folder"), apart(settings["moves"].to_i)), levels: %w[info warn error fatal] }]
       end
+
+      # Its file after a number of restarts that moved it.
+      def apart(moves) = moves.zero? ? "apart.log" : "apart-#{moves}.log"
 
       def rotation(settings)
         settings["rotate"]&.transform_keys(&:to_sym)
@@ -53,7 +56,8 @@ module GyreTest
 
       def fresh_program(settings)
         command = [RbConfig.ruby, "-w", *$LOAD_PATH.grep(/gyre|lib\z|test\z/).first(3).map { |path| "-I#{path}" }, PATH]
-        command << JSON.generate(settings.merge("mine" => nil, "room" => nil))
+        moves = settings["moves"]
+        command << JSON.generate(settings.merge("mine" => nil, "room" => nil, "moves" => moves && (moves + 1)))
       end
     end
   end

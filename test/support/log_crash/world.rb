@@ -159,6 +159,15 @@ module GyreTest
         sleep(@random.rand * 0.5)
       end
 
+      # A restart that gives a service another file.
+      def move
+        return unless @server
+
+        before = moved.size
+        signal(:USR2, @server) if wait_for(2) { served? }
+        wait_for(10) { hear || moved.size > before || reap_server }
+      end
+
       def stop_and_go
         return unless @server
 
@@ -198,6 +207,7 @@ module GyreTest
         reader, writer = IO.pipe
         settings = @plan.settings(@random).merge("folder" => @folder, "bind" => "tcp://127.0.0.1:#{@server_port}", "seed" => draw(1 << 30),
                                                  "mine" => mine, "room" => room)
+        settings["moves"] &&= moved.size
         @server = child { ServerProcess.run(settings, writer) }
         writer.close
         @served&.close
@@ -344,8 +354,12 @@ module GyreTest
 
       def read_books
         @counts[:"torn commits"] = File.binread(File.join(@folder, "server.err")).scan("a commit was cut off").size
-        %w[all.log apart.log].each { |name| @books.read(parts(File.join(@folder, name))) }
+        @books.read(parts(File.join(@folder, "all.log")))
+        @books.read(parts(File.join(@folder, "apart.log")) + moved)
       end
+
+      # Files of the service that restarts have moved, in their order.
+      def moved = Dir[File.join(@folder, "apart-*.log")].sort_by { |path| path[/\d+(?=\.log)/].to_i }
 
       # A log's files, the oldest first. Where a plain and a packed one have the same name they are
       # the same, in the midst of packing.
