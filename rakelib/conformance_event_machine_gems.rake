@@ -77,6 +77,17 @@ module GyreEventMachineGems
   end
 end
 
+namespace :test do
+  desc "Start thin, mailcatcher, jekyll's livereload, em-http-request, em-websocket, faye and nats by gyre em, and use each once"
+  task event_machine_programs: :compile do
+    next unless GyreSuite.bundle_or_skip("event_machine_programs")
+
+    folder = File.join(GyreBuild.root, "vendor/bundle/event_machine_programs-#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}")
+    system(GyreSuite.unbundled, RbConfig.ruby, "test/event_machine_programs/run.rb", folder, chdir: GyreBuild.root) ||
+      abort("test:event_machine_programs: a program fails")
+  end
+end
+
 namespace :conformance do
   desc "Run the own specs of gems on EventMachine against Gyre under its name (GEM=names, GYRE_EVENT_MACHINE_SOURCES=a folder of clones)"
   task event_machine_gems: :compile do
