@@ -63,6 +63,12 @@ module Gyre
           raise Late, error.message.delete_prefix("#{Errno::ETIMEDOUT.new.message} - ")
         end
 
+        def lend(socket)
+          yield socket
+        ensure
+          socket.close
+        end
+
         private
 
         def name?(service) = service.is_a?(String) && service.match?(/\A[a-z]/i)
@@ -96,17 +102,21 @@ module Gyre
           for_fd(SocketNames.connect(*arguments.first(2), **options))
         end
 
-        def open(*arguments, **options)
+        def open(*arguments, **options, &block)
           return super unless equal?(TCPSocket)
 
           socket = new(*arguments, **options)
-          return socket unless block_given?
+          block ? SocketNames.lend(socket, &block) : socket
+        end
+      end
 
-          begin
-            yield socket
-          ensure
-            socket.close
-          end
+      # Before 3.4 Ruby's own Socket.tcp tries one address after the other, and so does Net::HTTP.
+      module RacingTCP
+        def tcp(*arguments, **options, &block)
+          return super unless SocketNames.races?(arguments, options)
+
+          socket = for_fd(SocketNames.connect(*arguments.first(2), **options))
+          block ? SocketNames.lend(socket, &block) : socket
         end
       end
 
@@ -122,6 +132,7 @@ module Gyre
       end
 
       Socket.singleton_class.prepend(Packed)
+      Socket.singleton_class.prepend(RacingTCP) if RUBY_VERSION < "3.4"
       TCPSocket.singleton_class.prepend(Racing)
       TCPSocket.prepend(InFiber)
     end
