@@ -85,6 +85,10 @@ module SyslogLines
     "Nov 21 19:20:00 web1: shop: a colon behind the host"
   ].freeze
   NEW = [
+    "1 2022-03-29T18:04:30.415522+02:00 proxy1 squid: [2022-03-29T18:04:30.415+0200] 10.0.0.1 - - - \"CONNECT a.test:443 HTTP/1.0\" 200 0 65",
+    "1 2022-04-04T12:16:55.790Z esx03 vpxa 2356178 - [Originator@6876 sub=VpxaCnxHostd opID=WFU-34799d2d] FetchingUpdatesDone callback",
+    "1 2020-05-26T18:36:57.000000+01:00 zc4430 kernel - - - [  128.604348] bcmgenet eth0: Link is Down",
+    "1 2016-07-17T21:00:55.451768+00:00 app web.1 - - source=rack-timeout id=41a7 age=9ms",
     "1 2003-10-11T22:14:15.003Z mymachine.example.com su - ID47 - 'su root' failed for lonvick on /dev/pts/8",
     "1 2003-08-24T05:14:15.000003-07:00 192.0.2.1 myproc 8710 - - %% It's time to make the do-nuts.",
     "1 2003-10-11T22:14:15.003Z h evntslog - ID47 [exampleSDID@32473 iut=\"3\" eventSource=\"Application\" eventID=\"1011\"] An application event",

@@ -29,6 +29,11 @@ class LogIngestSyslogContractTest < Minitest::Test
       parse(%(<165>1 2003-10-11T22:14:15.003Z h evntslog - ID47 [a@1 b="3" c="d"][e@2 f="g"]))
   end
 
+  # Proxies write it as before a message of RFC 3164; rsyslog leaves it out as well.
+  def test_a_colon_behind_the_name_in_rfc_5424_is_left_out
+    assert_equal %w[squid syslog :], %w[squid: -: :].map { |name| parse("<13>1 - - #{name} - - - x")[0] }
+  end
+
   def test_a_bracket_in_a_quoted_value_ends_nothing
     assert_equal ["a", "info", %([x y="]\\"]\\\\"] z), nil], parse(%(<13>1 - - a - - [x y="]\\"]\\\\"] z))
     assert_equal "1 - - a - - [x y=\"]", parse(%(<13>1 - - a - - [x y="]))[2]

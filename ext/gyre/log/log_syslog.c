@@ -156,6 +156,7 @@ static int parse_5424(struct rest rest, struct gyre_log_buffer *scratch, struct 
     data = (struct gyre_log_text){rest.at, 0};
   }
   if (left(&rest) >= 3 && memcmp(rest.at, "\xef\xbb\xbf", 3) == 0) rest.at += 3; /* MSG-UTF8 */
+  if (name.length > 1 && name.bytes[name.length - 1] == ':') name.length--;      /* as behind a tag */
   if (unless_nil(name).length > 0) message->service = name;
   message->host = unless_nil(host);
   message->process = unless_nil(process);

@@ -71,6 +71,7 @@ module LogOracle
         return unless header
 
         _, _, host, name, process, id, data = header.to_a.map { |word| word unless word == "-" }
+        name = [name.delete_suffix(":"), name].find { |each| !each.empty? }.then { |each| each unless each == "-" } if name
         text = put_before(header.post_match.delete_prefix(BOM), "id=" => id, "" => data)
         message.service = name if name
         message.text, message.time_us, message.host, message.process = text, time_us, host, process
