@@ -68,6 +68,13 @@ class CLIEmTest < Minitest::Test
     end
   end
 
+  def test_a_program_has_its_data_and_ends_without_an_exception
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "app.rb"), "at_exit { p $! }\nputs DATA.read\n__END__\ndata\n")
+      assert_equal ["data\nnil\n", ""], run_program(*ruby_command(EXE, "em", "app.rb"), chdir: folder).to_a.first(2)
+    end
+  end
+
   def test_a_missing_program_is_named
     output = gyre("none.rb")
     assert_equal [1, "gyre em: none.rb: no such file, and no command of that name in the PATH\n"], [output.status.exitstatus, output.err]

@@ -26,6 +26,27 @@ module EventMachineTests
       end
     end
 
+    def test_a_text_of_no_bytes_calls_nothing
+      handler = Handler.new { |line| set_text_mode(Integer(line)) }
+      handler.receive_data("0\n2\nab1\n")
+      assert_equal ["0", "2", ["ab"], "1"], handler.got
+    end
+
+    # In the processor's time: eight times the bytes take some eight times as long, not sixty-four.
+    def test_a_long_line_costs_its_length
+      once, eight_times = [1, 8].map do |megabytes|
+        Array.new(3) do
+          handler = Handler.new
+          before = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID)
+          (megabytes * 256).times { handler.receive_data("x" * 4096) }
+          handler.receive_data("\n")
+          assert_equal megabytes * 1_048_576, handler.got.first.bytesize
+          Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) - before
+        end.min
+      end
+      assert_operator eight_times, :<, once * 32
+    end
+
     class Stomp
       include Gyre::EventMachine::Protocols::Stomp
 

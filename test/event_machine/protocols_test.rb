@@ -114,6 +114,23 @@ module EventMachineTests
       assert_equal({ code: 550, message: "recipient is unacceptable" }, outcome)
     end
 
+    def test_a_mail_resets_nothing_without_rset
+      resets = []
+      server = Class.new(P::SmtpServer) do
+        define_method(:receive_message) { true }
+        define_method(:receive_reset) { resets << :reset }
+      end
+      replies = +""
+      client = Module.new do
+        define_method(:connection_completed) { send_data("EHLO a\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@x>\r\nDATA\r\ntext\r\n.\r\nQUIT\r\n") }
+        define_method(:receive_data) { |data| replies << data }
+        define_method(:unbind) { EM.stop }
+      end
+      serve(server) { EM.connect("127.0.0.1", @port, client) }
+      assert_includes replies, "250 Message accepted"
+      assert_empty resets
+    end
+
     def test_objects_headers_and_credentials_travel
       got = []
       objects = Module.new do
