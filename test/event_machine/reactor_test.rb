@@ -177,6 +177,13 @@ class EventMachineReactorTest < Minitest::Test
     assert_equal({ block: [:tick], timer: [:tick], thread: [:tick] }, called)
   end
 
+  def test_ticks_from_before_the_reactor_and_from_its_block_go_on
+    calls = []
+    EM.next_tick { (calls << :before) && EM.next_tick { calls << :later and EM.stop } }
+    run_reactor { EM.next_tick { calls << :block } }
+    assert_equal %i[before block later], calls
+  end
+
   def test_callbacks_share_the_fiber_locals_of_the_caller_of_run
     seen = []
     Thread.current[:gyre_test] = 1

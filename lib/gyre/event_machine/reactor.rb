@@ -126,7 +126,7 @@ module Gyre
         @forks, @thread, @loop = Scheduler::Fork.depth, Thread.current, Loop.new
         @task, @tasks, @waiting, @end, @error = task, [], 0, Promise.new, nil
         emit(BLOCK)
-        emit(:run) unless next_tick_queue.empty?
+        @ticks.start
         IDLE.times { start_pump }
         @end.wait
       ensure

@@ -44,6 +44,14 @@ module Gyre
         @left = 0
       end
 
+      # Runs the blocks that were added before the reactor began.
+      def start
+        return if @queue.empty?
+
+        @awaited = true
+        @reactor.emit(:run)
+      end
+
       # From any thread.
       def push(callable)
         @queue << callable
