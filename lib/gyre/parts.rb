@@ -23,10 +23,10 @@ module Gyre
       },
       "Gyre::Log" => { Client: "gyre/log/client", Entry: "gyre/log/entry", Server: "gyre/log/server", Viewer: "gyre/log/viewer" },
       "Gyre::SSE" => { Client: "gyre/sse/client" }
-    }.freeze
-    # Threads load one part at a time: parts require each other.
-    LOCK = Monitor.new
-    private_constant :LOCK
+    }.each_value(&:freeze).freeze
+    # A Ractor's threads load one part at a time: parts require each other.
+    def self.lock = Ractor.current[:gyre_parts] ||= Monitor.new
+    lock # before there are threads
 
     # Registers an autoload only now, when the program names the constant: other threads then wait
     # until the part is loaded whole.
@@ -34,7 +34,7 @@ module Gyre
     def const_missing(constant)
       feature = FEATURES.dig(name, constant) or return super
 
-      LOCK.synchronize do
+      Parts.lock.synchronize do
         autoload(constant, feature)
         const_get(constant)
       end

@@ -7,8 +7,6 @@
 module Gyre
   class Scheduler
     module FiberRaise
-      RUBYS_KILL = (Fiber.instance_method(:kill) if Fiber.method_defined?(:kill))
-
       def raise(*arguments, **options)
         scheduler = Fiber.scheduler
         return super unless scheduler.is_a?(Scheduler) && scheduler.waiting_in(self)
@@ -32,11 +30,18 @@ module Gyre
       # waiting fiber, raises a Stop in the waiting fiber, and `fiber` ends afterwards.
       def self.end_here(fiber)
         begin
-          RUBYS_KILL.bind_call(fiber)
+          rubys_kill.bind_call(fiber)
         rescue RuntimeError, TypeError
           nil
         end
         Kernel.raise Stop, "a fiber that resumes this one was killed"
+      end
+
+      # A constant could not be used in a Ractor.
+      def self.rubys_kill
+        method = Fiber.instance_method(:kill)
+        method = method.super_method until method.owner == Fiber
+        method
       end
 
       # Returns the exception that Kernel#raise would raise. It gets the wait's backtrace unless a
