@@ -23,8 +23,11 @@ module GyreTest
     "storm" => %w[h2_streams hand_offs interrupt_storm log_ingest ractors trees].map { |name| "test/stress/#{name}_test.rb" }
   }.freeze
   # What .ci/run asks on 4.0 alone (GYRE_TEST_RUBY): figures, the code's own order, C code whose
-  # input is bytes, and programs in plain C.
-  NO_RUBY = %r{\Atest/(?:bench|conformance|oracle)/|\Atest/tidy_test|\Atest/websocket/(?:autobahn|input)_test|
+  # input is bytes, programs in plain C, and whole programs of many processes, of which one file of
+  # each kind stays. With --all 3.1 has them, too.
+  NO_RUBY = %r{\Atest/(?:bench|conformance|oracle|showcase)/|\Atest/showcase_test|
+               \Atest/web/cluster/(?!cluster_test)|\Atest/cli/(?:log/(?:reopen|send|status|tail)|process/service_manager|ctl|top)_test|
+               \Atest/tidy_test|\Atest/websocket/(?:autobahn|input)_test|
                \Atest/(?:dns/wire|http/admission|http/h2/session|memcached/wire|net/shares)_test|
                \Atest/loop/(?:backend_contract|busy_poll|deferred|libkqueue_faults|reports|timer_heap)_test}x
   # Minitest's option for the same: a backend is plain C, too, and each Ruby has it behind epoll.
