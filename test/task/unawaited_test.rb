@@ -45,6 +45,24 @@ GyreTest::Engines.test_case("TaskUnawaitedTest") do
     assert_equal 5, said.scan(/task "forgotten \d"/).uniq.size
   end
 
+  def test_a_task_that_was_old_when_it_failed_is_found_too
+    _, said = capture do
+      looking_after(0.02) do
+        Gyre.run do |task|
+          gate = Gyre::Queue.new
+          5.times { |index| task.async("old #{index}") { gate.pop && raise("out of reach") }.then { nil } }
+          4.times { GC.start }
+          5.times { gate.push(true) }
+          eventually(what: "a report") do
+            use_fibers(task)
+            $stderr.string.include?("out of reach")
+          end
+        end
+      end
+    end
+    assert_match(/task "old \d"/, said)
+  end
+
   def test_the_failure_of_a_referenced_task_can_be_awaited_however_late
     _, said = capture do
       looking_after(0.1) do

@@ -10,11 +10,13 @@
 
 #include <ruby/thread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define IDLE_KEPT 16               /* idle workers that a trim leaves */
 #define TRIM_NS INT64_C(500000000) /* idle time after which further workers are freed */
 #define ENDED_LIMIT 4096           /* minimum ended fibers before a collection frees their stacks */
 #define STACKS_LIMIT 24000         /* stacks that start a full collection; a process holds 30,000 */
+#define CLEARED_BYTES 512          /* more than the frames of a transfer take */
 
 static VALUE pooled_options, minor_options, fiber_class;
 static VALUE blocking_key, storage_key;
@@ -209,6 +211,14 @@ static bool is_given_up(const struct rest *rest) {
   return gyre_worker_of(rest->scheduler, rest->fiber) != rest->worker;
 }
 
+/* Clears the stack where the frames of a transfer will lie. Otherwise these show values of the ended
+ * job to the collector, which keeps its task while the worker is idle. */
+__attribute__((noinline)) static void clear_stack(void) {
+  char below[CLEARED_BYTES];
+  memset(below, 0, sizeof(below));
+  __asm__ volatile("" : : "r"(below) : "memory"); /* keeps the memset */
+}
+
 /* Waits for a job. Returns early if the program has entered this fiber (Fiber#raise) and there is
  * no fiber to enter: this fiber then ends, and Ruby continues in the thread's root fiber. */
 static VALUE wait_for_job(VALUE argument) {
@@ -218,6 +228,7 @@ static VALUE wait_for_job(VALUE argument) {
     VALUE next = gyre_ready_next(rest->scheduler);
     if (NIL_P(next)) next = gyre_ready_take(rest->scheduler);
     if (NIL_P(next)) break;
+    clear_stack();
     gyre_transfer(next);
     rest->over = rest->scheduler->pool.freed_count != rest->freed_count && is_given_up(rest);
   } while (!rest->over && !rest->worker->function);

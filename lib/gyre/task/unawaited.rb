@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Failures of a Gyre.run that no `wait` has raised. Reports a failure when the task's parent
-# finishes, or once the task is collected, as no `wait` can come then. A fiber starts minor garbage
-# collections to find such tasks.
+# finishes, or once the task is collected, as no `wait` can come then. A fiber starts garbage
+# collections to find such tasks: minor ones, and now and then a full one, for old tasks.
 
 module Gyre
   class Task
@@ -10,6 +10,7 @@ module Gyre
       # Seconds until the first check for collected tasks. Each further check waits twice as long.
       LOOK_AFTER_S = 1
       LOOK_AFTER_S_LIMIT = 60
+      FULL_EACH = 4 # a task is old once it has survived three collections
 
       def initialize(scheduler)
         @scheduler = scheduler
@@ -55,9 +56,11 @@ module Gyre
       def watch
         @watcher = Fiber.current
         seconds = LOOK_AFTER_S
-        until @failures.empty? || @ended
+        (1..).each do |check|
+          break if @failures.empty? || @ended
+
           Kernel.sleep(seconds)
-          GC.start(full_mark: false, immediate_sweep: false)
+          GC.start(full_mark: (check % FULL_EACH).zero?, immediate_sweep: false)
           report_forgotten
           seconds = [seconds * 2, LOOK_AFTER_S_LIMIT].min
         end
