@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 static int in_libkqueue(void *address) {
   Dl_info caller;
@@ -27,12 +28,25 @@ int epoll_ctl(int queue, int operation, int fd, struct epoll_event *event) {
   return result;
 }
 
+/* Keeps an error that libkqueue has cleared for the program's next call. */
 int getsockopt(int fd, int level, int option, void *restrict value, socklen_t *restrict length) {
   static int (*next)(int, int, int, void *, socklen_t *);
+  static struct {
+    ino_t socket;
+    int error;
+  } kept[1024];
   if (!next) *(void **)&next = dlsym(RTLD_NEXT, "getsockopt");
-  if (level != SOL_SOCKET || option != SO_ERROR || !in_libkqueue(__builtin_return_address(0)))
-    return next(fd, level, option, value, length);
-  memset(value, 0, *length);
-  return 0;
+  int result = next(fd, level, option, value, length);
+  struct stat status;
+  if (result < 0 || level != SOL_SOCKET || option != SO_ERROR || fd >= 1024 || fstat(fd, &status) < 0) return result;
+  int *error = value;
+  if (in_libkqueue(__builtin_return_address(0))) {
+    if (*error) kept[fd].error = *error;
+    if (*error) kept[fd].socket = status.st_ino;
+  } else if (kept[fd].error && kept[fd].socket == status.st_ino) {
+    if (!*error) *error = kept[fd].error;
+    kept[fd].error = 0;
+  }
+  return result;
 }
 #endif

@@ -211,8 +211,8 @@ static bool is_given_up(const struct rest *rest) {
   return gyre_worker_of(rest->scheduler, rest->fiber) != rest->worker;
 }
 
-/* Clears the stack where the frames of a transfer will lie. Otherwise these show values of the ended
- * job to the collector, which keeps its task while the worker is idle. */
+/* Clears the stack where the frames of a transfer will lie. Otherwise these show values of the
+ * ended job to the collector, which keeps its task while the worker is idle. */
 __attribute__((noinline)) static void clear_stack(void) {
   char below[CLEARED_BYTES];
   memset(below, 0, sizeof(below));
