@@ -214,7 +214,7 @@ DifferentialApp.routes.append do
   mount ActionCable.server => "/cable"
 end
 DifferentialApp.initialize!
-ActiveJob::Arguments # on Ruby 3.1 a fiber does not wait for what another one autoloads
+ActiveJob::Arguments.name # on Ruby 3.1 a fiber does not wait for what another one autoloads
 ActiveRecord::Schema.verbose = false
 ActiveRecord::Schema.define { create_table(:entries, if_not_exists: true) { |table| table.integer :number } }
 

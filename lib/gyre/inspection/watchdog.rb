@@ -167,6 +167,7 @@ module Gyre
       # Minimum CPU time, as a share of a hold, at which a blocked thread counts as computing.
       COMPUTING_SHARE = 0.5
 
+      # The kind of a hold that does not compute.
       WAITING = "waiting in a call that stops its thread"
 
       attr_reader :kind # what the holding code does
