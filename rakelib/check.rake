@@ -33,7 +33,8 @@ module GyreCheck
   NATIVE = %w[--exclude /::Select#/].freeze
   # That of a sample: epoll and io_uring, of which HTTP takes the first; TLS is on io_uring. Not the
   # table of forks, whose children begin slowly here.
-  TWO_BACKENDS = %w[--exclude /::(?:Select|Poll)#|(?:H2\w*|HTTP1\w*|OverHTTP1|HTTPSServerTest)::IoUring#|SchedulerForkingTest.*child_of_a_task_waits/].freeze
+  TWO_BACKENDS = %w[--exclude
+                    /::(?:Select|Poll)#|(?:H2\w*|HTTP1\w*|OverHTTP1|HTTPSServerTest)::IoUring#|SchedulerForkingTest.*child_of_a_task_waits/].freeze
   # Everything goes through C code here, and little depends on the clock: for tools that make it 20
   # times slower.
   MOSTLY_C = %w[test/contracts/http_contract_{messages,rack}_test.rb test/http/h1/{env,messages}_test.rb].freeze

@@ -229,7 +229,7 @@ module EventMachineStories
       return unless descriptor.is_a?(Integer)
 
       io = Socket.for_fd(descriptor)
-      EM.next_tick { EM.next_tick { io.write_nonblock("detached") rescue nil } } # rubocop:disable Style/RescueModifier
+      EM.next_tick { EM.next_tick { io.write_nonblock("detached") rescue nil } }
       nil
     end
 

@@ -160,7 +160,7 @@ module EventMachinePrograms
       yield
     rescue SystemCallError, IOError => error
       error
-    end) && expected === found # rubocop:disable Style/CaseEquality
+    end) && expected === found
       raise "no #{expected.inspect}, but #{found.inspect}" if (@tries = @tries.to_i + 1) > 600
 
       sleep 0.1

@@ -14,7 +14,8 @@ bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *dr
   size_t parked_count = scheduler->waits.parked_count;
   if (scheduler->drivers.newest != driving) parked_count -= scheduler->drivers.overtaken_count;
   return parked_count == 0 && scheduler->waits.ready_count == 0 && gyre_list_empty(&scheduler->interrupts.due) &&
-         gyre_list_empty(&scheduler->interrupts.postponed) && !has_posts(scheduler) && gyre_list_empty(&scheduler->keepers) && gyre_list_empty(&scheduler->loop.deferred);
+         gyre_list_empty(&scheduler->interrupts.postponed) && !has_posts(scheduler) &&
+         gyre_list_empty(&scheduler->keepers) && gyre_list_empty(&scheduler->loop.deferred);
 }
 
 /* Makes an overtaken driver wait like a parked fiber. */

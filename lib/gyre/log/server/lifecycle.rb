@@ -86,10 +86,11 @@ module Gyre
         return @again = true if @tasks[:restart]
 
         spawn(:restart, "restart") do
-          begin
+          loop do
             @again = false
             replace_process
-          end while @again
+            break unless @again
+          end
         end
       end
 
