@@ -4,6 +4,7 @@
 # streaming bodies. Response and the acceptor add them; Server ends them. Closes no socket.
 
 require "gyre/errors"
+require "gyre/weak_set"
 
 module Gyre
   module HTTP
@@ -15,7 +16,8 @@ module Gyre
       def initialize
         @endless = {}.compare_by_identity # Fiber => true
         @streaming = {}.compare_by_identity # Fiber => Entry
-        @sockets = ObjectSpace::WeakMap.new # BasicSocket => whether it is the client's own socket
+        @sockets = WeakSet.new
+        @away = WeakSet.new # clients' own sockets
         @ending = false
       end
 
@@ -28,7 +30,8 @@ module Gyre
 
       # `away`: the connection has left the server.
       def hijacked(socket, away)
-        @sockets[socket] = away
+        @sockets.add(socket)
+        @away.add(socket) if away
         @ending ? end_input(socket) : nil
       end
 
@@ -36,13 +39,13 @@ module Gyre
       def count = @endless.size
 
       # Number of connections that have left the server and are open.
-      def away = @sockets.count { |socket, away| away && !socket.closed? }
+      def away = @away.count { |socket| !socket.closed? }
 
       # Raises Gyre::Stop in endless responses, and shuts down the input of hijacked sockets.
       def finish
         @ending = true
         interrupt(@endless.keys)
-        @sockets.each_key { |socket| end_input(socket) }
+        @sockets.each { |socket| end_input(socket) }
       end
 
       # Ends streaming bodies that sent nothing since the last call and do not wait for a client.
@@ -56,7 +59,7 @@ module Gyre
       end
 
       # Shuts down both directions of hijacked sockets. Called last.
-      def close = @sockets.each_key { |socket| shut(socket, :RDWR) }
+      def close = @sockets.each { |socket| shut(socket, :RDWR) }
 
       private
 

@@ -4,6 +4,7 @@
 # loop's by a timer, those of threads at the next use of any client. Called by Client and Pool.
 
 require "gyre/clock"
+require "gyre/weak_set"
 
 module Gyre
   module HTTP
@@ -13,7 +14,7 @@ module Gyre
         private_constant :SWEEP_S
 
         # Returns this Ractor's homes of threads without a loop.
-        def self.of_threads = Ractor.current[:gyre_http_client_homes] ||= ObjectSpace::WeakMap.new
+        def self.of_threads = Ractor.current[:gyre_http_client_homes] ||= WeakSet.new
 
         def initialize(scheduler, limits)
           @scheduler = scheduler if scheduler.respond_to?(:call_later)
@@ -23,7 +24,7 @@ module Gyre
           @lock = Thread::Mutex.new
           @uses = @next_s = 0
           @armed = false # whether the loop has the timer
-          Home.of_threads[self] = self unless scheduler # see Pool#renew
+          Home.of_threads.add(self) unless scheduler
         end
 
         def [](key) = @pools[key]
@@ -31,7 +32,7 @@ module Gyre
         def pools = @pools.values # others may add pools meanwhile
         def close = pools.each(&:close)
 
-        # Makes room for `more` connections: ends those that have been idle for longest.
+        # Ends the connections with the longest idle times, until `more` have room.
         def make_room(more = 1)
           pools = self.pools
           excess = pools.sum(&:idle) - @limit + more
@@ -46,7 +47,7 @@ module Gyre
             arm unless @armed
           else
             now_s = Clock.now
-            (Home.of_threads.values | [self]).each { |home| home.sweep(now_s) } if now_s >= @next_s
+            (Home.of_threads.to_a | [self]).each { |home| home.sweep(now_s) } if now_s >= @next_s
           end
           @uses += 1
         end

@@ -4,6 +4,7 @@
 # connection is taken for each request and given back afterwards. Decides nothing about retries.
 
 require "gyre/clock"
+require "gyre/weak_set"
 require "gyre/http/client/errors"
 
 module Gyre
@@ -59,7 +60,7 @@ module Gyre
 
         # Called when the connection has left HTTP.
         def detach(connection)
-          @places[connection] = false
+          @places.delete(connection)
           freed
         end
 
@@ -98,9 +99,7 @@ module Gyre
 
         # Returns the places that are taken. A place is not taken for good: if its connection was
         # lost by an exception, a kill or a forgotten response, the collector frees it.
-        def open
-          @places.values.select { |place| place && (place.is_a?(Making) ? !place.over : !place.transport.closed?) }
-        end
+        def open = @places.select { |place| place.is_a?(Making) ? !place.over : !place.transport.closed? }
 
         private
 
@@ -161,11 +160,11 @@ module Gyre
           room
         end
 
-        # Drops closed connections now and then: keys cannot be deleted before Ruby 3.3.
+        # Drops closed connections now and then.
         def new_place
           limit = @origin.limits.connections_limit
-          @places = open.each_with_object(ObjectSpace::WeakMap.new) { |place, places| places[place] = place } if @places.size > (2 * limit) + 8
-          Making.new(false).tap { |place| @places[place] = place }
+          @places = WeakSet.new(open) if @places.size > (2 * limit) + 8
+          Making.new(false).tap { |place| @places.add(place) }
         end
 
         # Ends an idle HTTP/2 connection that takes no requests, such as a silent one.
@@ -183,7 +182,7 @@ module Gyre
         def connect(held, place, until_s)
           @home.make_room
           held[0] = connection = @origin.connect(until_s)
-          @places[connection] = connection
+          @places.add(connection)
           @shared << connection if connection.shared?
           connection
         rescue *FAILURES => error
@@ -225,9 +224,7 @@ module Gyre
           @changed = Thread::ConditionVariable.new
           @idle = [] # HTTP/1.1 connections; the connection used last is at the end
           @shared = [] # HTTP/2 connections
-          # Connections and Making => themselves; false: the place no longer counts. Ruby 3.1 gives
-          # dead objects by #keys, and by #values if they are not their own keys.
-          @places = ObjectSpace::WeakMap.new
+          @places = WeakSet.new # connections and Making
           @waiting = 0
           @full_s = 0 # until when there is surely no room
           @failure = nil # error of the last connection that others waited for
