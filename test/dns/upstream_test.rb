@@ -185,6 +185,13 @@ module UpstreamCases
     end
   end
 
+  def test_a_server_that_closes_connections_with_edns_is_asked_without_and_remembered
+    server = scripted { |bytes| bytes.byteslice(10, 2) == "\0\0" ? reply_to(bytes, "example.org 60 A 192.0.2.1") : (server.close_connections && nil) }
+    upstream = track(Gyre::DNS::Upstream.new("tcp://#{server.address}", timeout_s: 60, attempts: 1))
+    2.times { assert_equal "192.0.2.1", answer(upstream, "example.org") }
+    assert_equal 3, server.queries.size
+  end
+
   def test_a_server_that_answers_each_connection_as_if_it_knew_no_edns_has_failed
     first = nil
     server = scripted { |bytes| (first ||= bytes).byteslice(0, 2) + "\x80\x01\0\0\0\0\0\0\0\0".b }

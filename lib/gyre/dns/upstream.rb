@@ -253,6 +253,8 @@ module Gyre
         end
       end
 
+      def closed?(server, error) = !heard?(server) && (error.is_a?(IOError) || error.is_a?(Errno::ECONNRESET))
+
       # Returns whether a server that is asked gives this verdict for the first time.
       def first?(server, *reaction) = !@reactions[server].include?(reaction) && @reactions[server] << reaction
 
@@ -274,11 +276,12 @@ module Gyre
       end
 
       # Sends queries without reply again as long as others are answered: some servers answer one
-      # query of a connection.
-      def by_stream(server, queries, until_s = @end_s)
-        queries.each { |query| write(query, server) }
+      # query of a connection. Leaves EDNS out if a server closes the connection without a reply.
+      def by_stream(server, queries, until_s = @end_s, edns: true)
+        queries.each { |query| write(query, server, edns) }
         found = @upstream.stream(server).exchange(queries, until_s)
         verdicts = found.to_h { |query, packet| [query, query.verdict(packet)] }.compact
+        @upstream.lacks(server, :edns) if !edns && verdicts.any?
         left = queries.reject do |query|
           verdict = verdicts[query] or next
           @heard[server] = true
@@ -289,6 +292,8 @@ module Gyre
         end
         by_stream(server, left, until_s) if left.any? && verdicts.any? && Clock.now < until_s
       rescue *FAILURES => error
+        return by_stream(server, queries, until_s, edns: false) if edns && closed?(server, error) && Clock.now < until_s
+
         queries.each { |query| query.failures << "#{server}: #{error.message}" }
       ensure
         @open[server] -= queries if @open[server]
