@@ -25,7 +25,7 @@ void gyre_http_buffer_append(struct gyre_http_buffer *buffer, const char *bytes,
     buffer->failed = true;
     return;
   }
-  if (length > 0) memcpy(buffer->bytes + buffer->length, bytes, length); // an empty buffer has no bytes yet
+  if (length > 0) memcpy(buffer->bytes + buffer->length, bytes, length); /* an empty buffer may have no bytes */
   buffer->length += length;
 }
 

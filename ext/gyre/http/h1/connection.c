@@ -514,20 +514,19 @@ static bool busy_lately(const struct gyre_http_connection *connection) {
   return gyre_loop_now(gyre_http_loop(connection)) - idle_since_ns < RECENT_NS;
 }
 
+/* Receives, because only the transport can tell a request's bytes from TLS's own. The next turn
+ * serves the request: its handler might close what the caller visits. */
+static bool has_request(struct gyre_http_connection *connection) {
+  ssize_t count = gyre_http_connection_fill(connection);
+  if (count > 0) gyre_http_connection_report_again(connection);
+  return count > 0 || (count == -EAGAIN && gyre_transport_input_waits(&connection->transport)); /* part of a record */
+}
+
 /* Ends an idle connection, unless a request may have come: after a close, the client could not know
- * whether to repeat the request. Receives, because only the transport can tell a request's bytes
- * from TLS's own. The next turn serves the request: its handler might close what the caller visits.
- */
+ * whether to repeat the request. */
 static void drain(struct gyre_http_connection *connection) {
   if (connection->exchange || !connection->is_idle) return;
-  bool stays = busy_lately(connection);
-  if (!stays) {
-    ssize_t count = gyre_http_connection_fill(connection);
-    if (count > 0) gyre_http_connection_report_again(connection);
-    stays =
-        count > 0 || (count == -EAGAIN && gyre_transport_input_waits(&connection->transport)); /* part of a record */
-  }
-  if (stays) {
+  if (busy_lately(connection) || has_request(connection)) {
     gyre_http_connection_deadline(connection, gyre_http_acceptor_grace(connection->acceptor));
   } else {
     gyre_http_connection_end(connection, false);

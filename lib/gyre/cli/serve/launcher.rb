@@ -25,8 +25,8 @@ module Gyre
 
       # Starts a mold for Supervisor.
       def spawn_mold
-        Web::Cluster::Mold.spawn(@restart.command, @holdings.sets.fetch(:sockets), secrets: ticket_keys, chdir: @folder,
-                                                                                   environment: { **Restart.environment, **bundle_environment })
+        Web::Cluster::Mold.spawn(@restart.command, @holdings.sets.fetch(:sockets), environment: first_environment, secrets: ticket_keys,
+                                                                                   chdir: @folder)
       end
 
       # Starts a program for Supervisor; returns its pid.
@@ -65,9 +65,8 @@ module Gyre
       def rehearse(supervisor, command)
         output = Successor.unnamed # the child's children may keep a pipe
         status = Handover.lend(supervisor, @holdings.sets, @holdings.files) do |environment, descriptors|
-          environment = { **Restart.environment, **bundle_environment, **environment }
-          supervisor.crew.reaper.run(environment, *command, "--check", limit_s: REHEARSAL_S, out: output, err: output,
-                                                                       chdir: @folder, close_others: true, **descriptors)
+          supervisor.crew.reaper.run(first_environment.merge(environment), *command, "--check", limit_s: REHEARSAL_S, out: output, err: output,
+                                     chdir: @folder, close_others: true, **descriptors)
         end
         return if status.success?
 
@@ -82,6 +81,9 @@ module Gyre
 
       # Returns ticket keys, so that each worker can resume a TLS session, also after restarts.
       def ticket_keys = (TLS::TicketKeys.export if @holdings.tls?)
+
+      # Returns the changes that lead to the environment of the start, and to new code.
+      def first_environment = Restart.environment.merge(bundle_environment)
 
       # Returns BUNDLE_GEMFILE with @folder in place of the real path, which leads to the old code.
       def bundle_environment
