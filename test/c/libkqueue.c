@@ -41,8 +41,10 @@ int getsockopt(int fd, int level, int option, void *restrict value, socklen_t *r
   if (result < 0 || level != SOL_SOCKET || option != SO_ERROR || fd >= 1024 || fstat(fd, &status) < 0) return result;
   int *error = value;
   if (in_libkqueue(__builtin_return_address(0))) {
-    if (*error) kept[fd].error = *error;
-    if (*error) kept[fd].socket = status.st_ino;
+    if (*error) {
+      kept[fd].socket = status.st_ino;
+      kept[fd].error = *error;
+    }
   } else if (kept[fd].error && kept[fd].socket == status.st_ino) {
     if (!*error) *error = kept[fd].error;
     kept[fd].error = 0;

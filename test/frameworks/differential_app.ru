@@ -198,7 +198,7 @@ end
 class RoomChannel < ApplicationCable::Channel
   def subscribed = params[:room] ? stream_from("room #{params[:room]}") : reject
   def say(data) = ActionCable.server.broadcast("room #{params[:room]}", { text: data["text"], from: user })
-  def whoami = transmit({ user: user, seen: Current.user.inspect }).tap { Current.user = user }
+  def identify = transmit({ user: user, seen: Current.user.inspect }).tap { Current.user = user }
 end
 
 ActionCable.server.config.cable = { "adapter" => "async" }

@@ -57,7 +57,7 @@ class DifferentialTest < Minitest::Test
   def requests = bundle == "rails71" ? REQUESTS.grep_v(->(request) { request[1] == "/inside" }) : REQUESTS
 
   def test_puma_and_gyre_give_the_same_responses
-    puma, gyre = [["puma"], ["gyre"]].map { |(server)| serving(server) { |port| [responses(port), cable(port)] } }
+    puma, gyre = %w[puma gyre].map { |server| serving(server) { |port| [responses(port), cable(port)] } }
     assert_operator requests.size, :>=, bundle == "rails71" ? 130 : 190
     different = requests.each_index.reject { |index| puma[0][index] == gyre[0][index] }
     told = different.map { |index| [requests[index].first(3), requests[index][4], puma[0][index], gyre[0][index]].inspect[0, 1500] }
@@ -120,11 +120,11 @@ class DifferentialTest < Minitest::Test
     refused = Net::HTTP.get_response(URI("http://127.0.0.1:#{port}/cable"))
     cables = %w[ann bob].map { |user| Cable.new(port, "/cable?user=#{user}") }
     rooms = ["welcome", *cables.map { |cable| [cable.next, cable.command("subscribe").next] }]
-    who = cables.map { |cable| [cable.say(action: "whoami").next, cable.say(action: "whoami").next] }
-    said = cables.map { |cable| cable.say(action: "say", text: "from #{cable.path}") && cables.map(&:next) }
+    identities = cables.map { |cable| [cable.say(action: "identify").next, cable.say(action: "identify").next] }
+    messages = cables.map { |cable| cable.say(action: "say", text: "from #{cable.path}") && cables.map(&:next) }
     rejected = cables.first.command("subscribe", room: nil).next
     cables.each(&:close)
-    [refused.code, rooms, who, said, rejected]
+    [refused.code, rooms, identities, messages, rejected]
   end
 
   # A client of Action Cable: a blocking socket.
@@ -146,7 +146,7 @@ class DifferentialTest < Minitest::Test
 
     def say(**data) = command("message", data: JSON.generate(data))
 
-    # The next message that is no ping.
+    # Returns the next message other than a ping.
     def next
       loop do
         length = @io.read(2).getbyte(1)

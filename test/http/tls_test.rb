@@ -296,7 +296,7 @@ module HTTPSServer
     end
   end
 
-  # What a connection has got is received and looked at: TLS's own records are no request.
+  # A stop receives the bytes of idle connections. TLS's own records are not requests.
   def test_a_stop_serves_requests_that_have_arrived_and_waits_for_no_key_update
     skip "Ruby's openssl gives no secrets (keylog_cb)" unless OpenSSL::SSL::SSLContext.method_defined?(:keylog_cb=)
     cipher = { ciphersuites: GyreTest::RawTLS13::CIPHER, min_version: "1.3" }

@@ -79,7 +79,7 @@ class HTTPClientMisbehavingServerTest < Minitest::Test
     end
   end
 
-  # Yields a peer over TLS. What it says goes through a relay that cuts it by seed.
+  # Yields a peer over TLS. A relay cuts its bytes by seed.
   def secured(peer, contexts, random)
     near, far = peer.pair
     seed = random.rand(1 << 30)

@@ -79,7 +79,7 @@ module Gyre
           value
         end
 
-        # What a former program has checked counts, whatever is in the file by now.
+        # Uses the text that a former program has checked, even if the file has changed since.
         def configure
           text = received if path
           configuration = text ? Configuration.parse(text, path, places: true) : Configuration.new
