@@ -27,15 +27,19 @@ static int leave(struct gyre_log_decoder *decoder, int result) {
   return result;
 }
 
-static void drop_rest(struct gyre_log_decoder *decoder) {
-  decoder->hub->bytes -= decoder->rest.length;
-  decoder->hub->incomplete -= decoder->rest.length;
-  gyre_log_buffer_free(&decoder->rest);
+/* Drops the first `length` bytes. */
+static void drop_rest(struct gyre_log_decoder *decoder, size_t length) {
+  struct gyre_log_buffer *const rest = &decoder->rest;
+  decoder->hub->bytes -= length;
+  decoder->hub->incomplete -= length;
+  if (length == rest->length) return gyre_log_buffer_free(rest);
+  rest->length -= length;
+  memmove(rest->bytes, rest->bytes + length, rest->length);
 }
 
 void gyre_log_decoder_close(struct gyre_log_decoder *decoder) {
   if (!decoder->hub) return;
-  drop_rest(decoder);
+  drop_rest(decoder, decoder->rest.length);
   gyre_log_buffer_free(&decoder->lines);
   gyre_log_origin_free(&decoder->origin);
   gyre_log_session_release(decoder->session);
@@ -52,7 +56,7 @@ static int keep(struct gyre_log_decoder *decoder, const char *bytes, size_t leng
 
 static int fail(struct gyre_log_decoder *decoder, long wrong) {
   if (wrong == GYRE_LOG_NO_MEMORY) return -ENOMEM;
-  drop_rest(decoder);
+  drop_rest(decoder, decoder->rest.length);
   return decoder->wrong = (int)-wrong;
 }
 
@@ -90,20 +94,25 @@ static size_t missing(const struct gyre_log_decoder *decoder, const char *bytes,
   return more < length ? more : length;
 }
 
-/* Completes and delivers the incomplete message; moves `*bytes` behind it. Returns as feed. */
+/* Completes and delivers the incomplete message; moves `*bytes` behind it. What was read to find
+ * the message's end may belong to the next one: it stays incomplete. Returns as feed. */
 static int complete(struct gyre_log_decoder *decoder, const char **bytes, size_t *length) {
   struct gyre_log_message message;
-  while (decoder->rest.length > 0 && *length > 0) {
-    const size_t more = missing(decoder, *bytes, *length);
-    if (keep(decoder, *bytes, more) < 0) return -ENOMEM;
-    *bytes += more;
-    *length -= more;
+  while (decoder->rest.length > 0) {
     const long taken = gyre_log_cut(&decoder->cutter, decoder->rest.bytes, decoder->rest.length, &message);
     if (taken < 0) return fail(decoder, taken);
-    if (taken == 0) continue;
-    const int result = deliver(decoder, &message);
-    drop_rest(decoder);
-    if (result != 0) return result;
+    if (taken > 0) {
+      const int result = deliver(decoder, &message);
+      drop_rest(decoder, result == 0 ? (size_t)taken : decoder->rest.length);
+      if (result != 0) return result;
+    } else if (*length == 0) {
+      return 0;
+    } else {
+      const size_t more = missing(decoder, *bytes, *length);
+      if (keep(decoder, *bytes, more) < 0) return -ENOMEM;
+      *bytes += more;
+      *length -= more;
+    }
   }
   return 0;
 }
@@ -138,6 +147,6 @@ int gyre_log_decoder_finish(struct gyre_log_decoder *decoder, int64_t time_ns) {
   if (wrong < 0) return fail(decoder, wrong);
   enter(decoder);
   const int result = leave(decoder, deliver(decoder, &message));
-  drop_rest(decoder);
+  drop_rest(decoder, decoder->rest.length);
   return result;
 }
