@@ -7,13 +7,15 @@
 require "gyre/broadcast/history"
 require "gyre/broadcast/listener"
 require "gyre/broadcast/relay"
+require "gyre/broadcast/uplink"
 require "gyre/http/thread_calls"
 require "gyre/sse"
 require "gyre/websocket"
 
 module Gyre
   # Topics and their subscribers. Any thread may call the module's methods. Under `gyre serve -w`,
-  # messages reach subscribers in all workers. Messages of one publisher stay in order.
+  # messages of workers and of programs beside them reach subscribers in all workers. Messages of
+  # one publisher stay in order.
   #
   # A topic is a String, a Symbol, or an Array of these and Integers, like [:room, 5]. A String and
   # a Symbol with the same text are the same topic.
@@ -74,7 +76,7 @@ module Gyre
       # @raise [ArgumentError] an invalid address
       def connect(url, channel: "gyre:broadcast")
         require "gyre/broadcast/redis"
-        Relay.attach(Redis.new(url, channel) { |text| warn("gyre: #{text}") }, inherited: true)
+        Relay.attach(Redis.new(url, channel) { |text| warn("gyre: #{text}") }.carrier, inherited: true)
         nil
       end
 
@@ -264,5 +266,6 @@ module Gyre
         @swept = [2 * @topics.size, 64].max
       end
     end
+    Uplink.attach
   end
 end

@@ -1,11 +1,10 @@
 # frozen_string_literal: true
 
-# Carries broadcasts between machines by Redis' PUBLISH and SUBSCRIBE. Runs in a thread of each
-# process that publishes or subscribes, such as a job queue. Uses two connections, because a
-# subscribed connection takes no other command (RESP 2).
+# Carries broadcasts between machines by Redis' PUBLISH and SUBSCRIBE, in a Carrier's thread. Uses
+# two connections, because a subscribed connection takes no other command (RESP 2).
 
 require "gyre/core"
-require "gyre/broadcast/outbox"
+require "gyre/broadcast/carrier"
 require "gyre/broadcast/relay"
 require "gyre/log/output/redis_connection"
 
@@ -16,10 +15,11 @@ module Gyre
     class Redis
       PING_S = 10
       RECONNECT_S = 0.1
-      EXIT_S = 2
       Connection = Gyre::Log::Output::RedisConnection
       ERRORS = [*Gyre::Log::Output::ReconnectingSocket::ERRORS, Connection::Refused, Gyre::Log::Output::Resp::Malformed].freeze
-      private_constant :PING_S, :RECONNECT_S, :EXIT_S, :Connection, :ERRORS
+      private_constant :PING_S, :RECONNECT_S, :Connection, :ERRORS
+
+      attr_reader :carrier
 
       # The block gets a text when trouble begins and when it ends.
       def initialize(url, channel, &report)
@@ -27,25 +27,8 @@ module Gyre
         @channel = channel
         @report = report
         @name = "broadcasts over #{Connection.shown(url)}"
-        @lock = Thread::Mutex.new
         connection("") # raises for a wrong address
-        at_exit { finish if @pid == Process.pid }
-      end
-
-      def offer(text) = @outbox.offer(text)
-
-      # Starts the thread, once in each process.
-      def start
-        return if @pid == Process.pid
-
-        @lock.synchronize do
-          next if @pid == Process.pid
-
-          @sending = []
-          @outbox = Outbox.new { |text| @report.call("#{@name}: Redis #{text}") }
-          @thread = Thread.new { Gyre.run(@name) { |task| run(task) } }
-          @pid = Process.pid
-        end
+        @carrier = Carrier.new(@name, "Redis", report) { Gyre.run(@name) { |task| run(task) } }
       end
 
       private
@@ -63,13 +46,7 @@ module Gyre
 
       def publish
         outgoing = connection("up to #{Outbox::BYTES_LIMIT >> 20} MB wait")
-        finished = false
-        until finished
-          @sending = @outbox.take
-          finished = @sending.delete("")
-          outgoing.ask("publish", *@sending.map { |text| ["PUBLISH", @channel, text] })
-          @sending = []
-        end
+        @carrier.each { |texts| outgoing.ask("publish", *texts.map { |text| ["PUBLISH", @channel, text] }) }
       end
 
       def receive
@@ -96,15 +73,6 @@ module Gyre
         @incoming.write(Gyre::Log::Output::Resp.command("PING")) if @subscribed
       rescue *ERRORS
         nil # the receiving task gets an error, too
-      end
-
-      # Sends the waiting messages at the end of the process, and reports those that are lost.
-      def finish
-        @outbox.push("")
-        return if @thread.join(EXIT_S)
-
-        lost = @sending.size + @outbox.size
-        @report.call("#{@name}: #{lost} messages were lost at the process's end") if lost.positive?
       end
     end
   end

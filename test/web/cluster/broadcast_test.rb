@@ -55,6 +55,24 @@ class WebClusterBroadcastTest < Minitest::Test
     end)
   RUBY
 
+  # Publishes from a process and its child, which end at once; started again, waits for its end.
+  JOBS = <<~'RUBY'
+    require "gyre/broadcast"
+    publish = ->(message) { Gyre::Broadcast.publish([:room, 5], message) }
+    trap("TERM") { exit }
+    if File.exist?("done")
+      at_exit { publish.call("bye") }
+      publish.call("hello")
+      puts("jobs wait") || $stdout.flush
+      sleep
+    end
+    sleep 0.005 until File.exist?("go")
+    File.write("done", "")
+    fork { 200.times { |index| publish.call("child #{index}") } }
+    200.times { |index| publish.call("parent #{index}") }
+  RUBY
+  BESIDE = ["--beside", "#{RbConfig.ruby} -I#{File.join(GyreTest::Helpers::ROOT, "lib")} jobs.rb"].freeze
+
   def test_each_subscriber_gets_each_message_once_and_those_of_one_publisher_in_order
     broadcasting(3) do |peers|
       writers = peers.map.with_index { |peer, name| Thread.new { 100.times { |index| peer.text("#{name} #{index}") } } }
@@ -82,6 +100,24 @@ class WebClusterBroadcastTest < Minitest::Test
     broadcasting(2) do |peers|
       peers.first.text("fork").text("thread")
       peers.each { |peer| assert_equal (0..49).map { |index| "thread #{index}" }, Array.new(50) { peer.message } }
+    end
+  end
+
+  def test_what_a_program_beside_the_workers_publishes_reaches_all_workers_also_at_its_end
+    broadcasting(2, *BESIDE, files: { "jobs.rb" => JOBS }) do |peers, program|
+      go(program)
+      peers.each do |peer|
+        heard = Array.new(401) { peer.message.split }.group_by(&:first)
+        assert_equal [[["hello"]], *[(0..199).map(&:to_s)] * 2], [heard["hello"], *%w[parent child].map { |name| heard[name].map(&:last) }]
+      end
+    end
+  end
+
+  def test_what_a_worker_publishes_at_its_end_reaches_the_others
+    config = "after_worker_stop { |index| 50.times { |number| Gyre::Broadcast.publish([:room, 5], \"\#{index} \#{number}\") } }"
+    broadcasting(2, "-C", "gyre.rb", files: { "gyre.rb" => config }) do |peers|
+      Process.kill(:TERM, @pids.fetch(peers.first))
+      assert_equal [*0..49], Array.new(50) { peers.last.message.split.last.to_i }
     end
   end
 
@@ -121,7 +157,8 @@ class WebClusterBroadcastTest < Minitest::Test
   def test_workers_of_before_a_hot_restart_still_hear_and_are_heard = check_workers_of_before_a_restart("Hot", :USR2)
 
   def check_workers_of_before_a_restart(kind, signal)
-    cluster("-w", "1", app: APP) do |cluster, program|
+    cluster("-w", "1", *BESIDE, app: APP, files: { "jobs.rb" => JOBS, "done" => "" }) do |cluster, program|
+      program.expect(/^jobs wait$/)
       late = program.request("/late")
       program.expect(/^waiting$/)
       before = cluster.pids("worker")
@@ -131,6 +168,7 @@ class WebClusterBroadcastTest < Minitest::Test
       [*0..98, "end"].each { |text| publisher.get("GET /publish?#{text} HTTP/1.1") }
       assert_match(/\r\n\r\n#{(0..98).to_a.join(",")},end\z/, late.read)
       assert_equal "heard 100", peers.first.message
+      assert_equal "bye", peers.first.message
       [late, publisher, *peers.map(&:client)].each(&:close)
       program.expect(/^#{kind} restart: all workers run the new code$/)
     end
@@ -139,11 +177,11 @@ class WebClusterBroadcastTest < Minitest::Test
   private
 
   # Yields a socket for each of some workers.
-  def broadcasting(count, *flags)
-    cluster("-w", count.to_s, *flags, app: APP) do |cluster, program|
+  def broadcasting(count, *flags, **options)
+    cluster("-w", count.to_s, *flags, app: APP, **options) do |cluster, program|
       peers = enter(program, count)
       yield peers, program
-      assert_equal 1 + count, cluster.children.size
+      eventually { cluster.pids("worker").size == count } # none has died, or it was replaced
       peers.each { |peer| peer.client.close }
     end
   end

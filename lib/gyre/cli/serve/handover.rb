@@ -26,7 +26,7 @@ module Gyre
         @left = JSON.parse(text)
         @signals = signals
         @rehearsal = rehearsal
-        all = former.fetch("members") + @left.fetch("sets").values.flatten(1)
+        all = former.fetch("members") + former["publishers"].to_a + @left.fetch("sets").values.flatten(1)
         Web::Sockets.keep_private(all.filter_map { |each| each["descriptor"] })
       end
 
@@ -55,7 +55,7 @@ module Gyre
       def self.lend(supervisor, sets, files, &block)
         former = supervisor.to_h
         members = former.fetch(:members).map { |member| member.merge(descriptor: nil) }
-        Successor.lend(*pack({ **former, members: members }, sets, files), &block)
+        Successor.lend(*pack({ **former, members: members, publishers: [] }, sets, files), &block)
       end
 
       def self.pack(former, sets, files, secrets = nil)

@@ -29,10 +29,11 @@ module Gyre
                                                                                    chdir: @folder)
       end
 
-      # Starts a program for Supervisor; returns its pid.
-      def spawn_program(words)
-        environment = { **Web::Cluster::Mold::SUPERVISORS_OWN, **bundle_environment }
-        Process.spawn(environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true)
+      # Starts a program for Supervisor, with the socket for its broadcasts; returns its pid.
+      def spawn_program(words, socket)
+        environment = { **Web::Cluster::Mold::SUPERVISORS_OWN, **Broadcast::Uplink.environment(socket), **bundle_environment }
+        Process.spawn(environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true,
+                                                                               socket.fileno => socket.fileno)
       end
 
       # Rehearses the next program in a child. If that fails, returns the reason. Otherwise yields,

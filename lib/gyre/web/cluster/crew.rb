@@ -90,11 +90,13 @@ module Gyre
           @molds = []
           @reaper = Reaper.new
           @respawn = Respawn.new
+          @publishers = []
         end
 
         # Restores the members from a former program's {#to_h}.
         def restore(former)
           @ended = former["ended"]
+          @publishers = former["publishers"].to_a.map { |kept| Link.new(kept["descriptor"], input: kept["input"].unpack1("m0")) }
           members = former.fetch("members").map { |kept| Member.restore(kept) }
           @molds, @workers = members.partition { |member| member.role == :mold }
         end
@@ -109,6 +111,15 @@ module Gyre
           all.each do |member|
             watch(member)
             listen_to(member)
+          end
+          @publishers.each { |link| hear(link) }
+        end
+
+        # Returns the socket that programs beside the workers inherit (Broadcast::Uplink).
+        def entrance
+          @entrance ||= Link.pair.then do |near, far|
+            hear(near)
+            far.socket
           end
         end
 
@@ -148,9 +159,12 @@ module Gyre
         end
 
         # Returns the links' sockets, which stay open when this process executes another program.
-        def sockets = all.select(&:pid).reject { |member| member.link.closed? }.map { |member| member.link.socket }
+        def sockets = [*all.select(&:pid).map(&:link), *@publishers].reject(&:closed?).map(&:socket)
 
-        def to_h = { ended: @ended, members: all.select(&:pid).map(&:to_h) }
+        def to_h
+          publishers = @publishers.map { |link| { descriptor: link.socket.fileno, input: [link.input].pack("m0") } }
+          { ended: @ended, members: all.select(&:pid).map(&:to_h), publishers: publishers }
+        end
 
         # Passes a worker's broadcast to the other workers. A hanging worker delays no other worker.
         def pass_on(from, broadcast)
@@ -193,6 +207,21 @@ module Gyre
             @log.error("#{member} sends no valid message (#{error.message}); it is ended")
             member.signal(:KILL)
             link_ended(member)
+          end
+        end
+
+        # Passes on the broadcasts of a process of a program beside the workers.
+        def hear(link)
+          @publishers |= [link]
+          @task.async("messages of programs", transient: true) do
+            while (message = link.receive)
+              message["join"] ? hear(Link.new(link.take_socket)) : pass_on(nil, message["broadcast"])
+            end
+          rescue LinkError => error
+            @log.error("a program beside the workers sends no valid message: #{error.message}")
+          ensure
+            @publishers.delete(link)
+            link.close
           end
         end
 

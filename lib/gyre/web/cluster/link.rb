@@ -70,10 +70,10 @@ module Gyre
         def receive(wait: true)
           until (line_end = @input.index("\n", @seen))
             @seen = @input.bytesize
+            Task.current?&.yield if wait # a process that sends endlessly does not delay others
             chunk = read(wait) or return
             @input << chunk
             raise LinkError, "a message of more than #{MESSAGE_BYTES_LIMIT} bytes" if @input.bytesize > MESSAGE_BYTES_LIMIT
-            Task.current?&.yield if wait # a process that sends endlessly does not delay others
           end
           @seen = 0
           message = JSON.parse(@input.slice!(0..line_end).force_encoding(Encoding::UTF_8))

@@ -7,6 +7,7 @@
 #   supervisor ─ {fork: 2} + socket ─► mold ─ fork ─► a middle process ─ fork ─► worker 2
 #              ◄─ {forked: pid} ──────                 ends at once: the worker is the supervisor's child (Gyre::Orphans)
 
+require "gyre/broadcast/uplink"
 require "gyre/loop/wakeup_pipe"
 require "gyre/web/cluster/link"
 require "gyre/web/sockets"
@@ -19,7 +20,8 @@ module Gyre
         # Environment variable: "<descriptor of the link> <pid of the supervisor>".
         VARIABLE = "GYRE_MOLD"
         # Environment variables for the supervisor alone, which the mold does not get.
-        SUPERVISORS_OWN = %w[NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID LISTEN_FDS LISTEN_PID LISTEN_FDNAMES].to_h { |name| [name, nil] }.freeze
+        SUPERVISORS_OWN = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES",
+                           Broadcast::Uplink::VARIABLE].to_h { |name| [name, nil] }.freeze
         # Maximum seconds until the middle process answers: from Ruby 3.4 on, a forked child may
         # hang at its start (https://github.com/ruby/ruby/pull/13584).
         FORK_LIMIT_S = 10

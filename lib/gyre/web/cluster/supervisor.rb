@@ -49,7 +49,8 @@ module Gyre
           @crew = Crew.new(log, self)
           @generations = Generations.new(@crew, spawn)
           @phase = former ? :serving : :starting
-          program = ->(command) { Program.new(command, log: log, reaper: @crew.reaper, shutdown_timeout: shutdown_timeout, &spawn_program) }
+          spawn = ->(words) { spawn_program.call(words, @crew.entrance) }
+          program = ->(command) { Program.new(command, log: log, reaper: @crew.reaper, shutdown_timeout: shutdown_timeout, &spawn) }
           @programs = beside.map(&program)
           restore(former, program) if former
         end

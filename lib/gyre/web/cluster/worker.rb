@@ -10,12 +10,14 @@ require "gyre/broadcast/outbox"
 require "gyre/broadcast/relay"
 require "gyre/web/cluster/link"
 require "gyre/web/cluster/mold"
+require "timeout"
 
 module Gyre
   module Web
     module Cluster
       class Worker
         BEAT_S = 1
+        END_S = 2
 
         # The block is called once and makes the Gyre::Web::Server from options.
         def initialize(index, link, hooks, log, &make)
@@ -34,6 +36,7 @@ module Gyre
           handle_signals
           @server.run { serving }
           hook(:after_worker_stop)
+          send_rest
           0
         rescue StandardError, ScriptError => error
           tell(failed: "did not start: #{error.message}")
@@ -54,12 +57,24 @@ module Gyre
           task = Task.current
           task.async("supervisor", transient: true) { obey }
           task.async("heartbeat", transient: true) { beat }
-          outbox = Broadcast::Outbox.new { |text| @log.error("worker #{@index}: the supervisor #{text}") }
-          Broadcast::Relay.attach(outbox)
+          @outbox = Broadcast::Outbox.new { |text| @log.error("worker #{@index}: the supervisor #{text}") }
+          Broadcast::Relay.attach(@outbox)
           Broadcast.hears if Broadcast.respond_to?(:hears)
-          task.async("broadcasts", transient: true) { @link.carry(outbox) { |text| %({"broadcast":#{text}}\n) } }
+          task.async("broadcasts", transient: true) { @link.carry(@outbox) { |text| line(text) } }
           task.async("after_worker_start") { hook(:after_worker_start) }
           tell(ready: true)
+        end
+
+        def line(text) = %({"broadcast":#{text}}\n)
+
+        # Sends the last broadcasts before the worker's end, and reports those that are lost.
+        def send_rest
+          @outbox.push("")
+          rest = @outbox.take.reject(&:empty?).map { |text| line(text) }
+          Timeout.timeout(END_S) { @link.write(rest.join) }
+        rescue LinkError, Timeout::Error
+          lost = @link.output.scan(/^\{"broadcast"/).size
+          @log.error("worker #{@index}: #{lost} messages were lost at its end") if lost.positive?
         end
 
         def obey
