@@ -4,8 +4,11 @@
 # which hear each other on two ways; Redis killed and started again.
 
 require "test_helper"
+require "minitest/mock"
+require "support/certificates"
 require "support/redis_server"
 require "gyre/broadcast"
+require "gyre/broadcast/redis"
 require "web/cluster/clusters"
 require "websocket/serving"
 
@@ -109,8 +112,27 @@ class BroadcastRedisTest < Minitest::Test
     end
   end
 
+  def test_a_redis_with_tls
+    skip "this build has no TLS" unless Gyre::TLS.available?
+    Dir.mktmpdir do |folder|
+      certificates = GyreTest::Certificates.new(folder)
+      @server.close
+      @server = GyreTest::RedisServer.with_tls(need_program("redis-server"), [*certificates.issue("redis"), certificates.authority])
+      carrier = Gyre::Broadcast::Redis.new("rediss://127.0.0.1:#{@server.tls_port}?ca=#{certificates.authority}", "gyre:broadcast").carrier
+      arrived = Thread::Queue.new
+      Gyre::Broadcast.stub(:arrived, ->(*message) { arrived << message }) do
+        carrier.start
+        subscribed(1)
+        carrier.offer(JSON.generate(["tls#{object_id}", 1, "text", "news", "hello", {}]))
+        assert_equal %w[text news hello], arrived.pop.first(3)
+      end
+    ensure
+      carrier&.send(:finish)
+    end
+  end
+
   def test_a_wrong_address_is_refused_at_once
-    assert_raises(ArgumentError) { Gyre::Broadcast.connect("http://example.com") }
+    %w[http://example.com rediss://h?ca=/nowhere.pem].each { |url| assert_raises(ArgumentError) { Gyre::Broadcast.connect(url) } }
   end
 
   private

@@ -12,6 +12,21 @@ module GyreTest
   class RedisServer
     attr_reader :path, :pid
 
+    # Starts a server that also speaks TLS on a port of this machine, which `tls_port` returns.
+    # `identity`: paths of certificate, key and authority.
+    def self.with_tls(program, identity, **settings)
+      files = %i[tls_cert_file tls_key_file tls_ca_cert_file].zip(identity).to_h
+      tries = 0
+      begin
+        port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+        new(program, tls_port: port, tls_auth_clients: "no", **files, **settings)
+      rescue RuntimeError # another program has taken the port
+        (tries += 1) < 5 ? retry : raise
+      end
+    end
+
+    def tls_port = @settings.fetch(:tls_port)
+
     def initialize(program, **settings)
       @program = program
       @folder = Dir.mktmpdir("gyre-redis")

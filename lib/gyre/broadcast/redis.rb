@@ -38,6 +38,8 @@ module Gyre
         task.async("receive", transient: true) { receive }
         task.every(PING_S, "ping") { ping }
         publish
+      ensure
+        @incoming.close
       end
 
       def connection(meanwhile)
@@ -47,6 +49,8 @@ module Gyre
       def publish
         outgoing = connection("up to #{Outbox::BYTES_LIMIT >> 20} MB wait")
         @carrier.each { |texts| outgoing.ask("publish", *texts.map { |text| ["PUBLISH", @channel, text] }) }
+      ensure
+        outgoing&.close
       end
 
       def receive

@@ -4,6 +4,7 @@
 
 require "test_helper"
 require "support/engines"
+require "support/certificates"
 require "support/redis_server"
 require "gyre"
 require "gyre/log/ingest"
@@ -166,6 +167,34 @@ GyreTest::Engines.test_case("LogOutputRedisTest", backends: GyreTest::Engines::N
     again = open_output(server.url("default:#{password}@", database: 3))
     Gyre.run { again.write(batch("three")) }
     assert_match(/NOAUTH/, server.call("XLEN", "gyre"))
+  end
+
+  def test_over_tls_certificate_and_name_are_verified
+    skip "this build has no TLS" unless Gyre::TLS.available?
+    Dir.mktmpdir do |folder|
+      certificates = GyreTest::Certificates.new(folder)
+      @server = GyreTest::RedisServer.with_tls(need_program("redis-server"), [*certificates.issue("redis"), certificates.authority],
+        tls_auth_clients: "yes")
+      @closing << @server
+      url = "rediss://127.0.0.1:#{@server.tls_port}"
+      cert, key = certificates.issue("client")
+      { "?" => /certificate/, "?ca=#{certificates.authority}" => /./, "?ca=#{certificates.authority("stranger")}&cert=#{cert}&key=#{key}" => /certificate/ }
+        .each do |query, trouble|
+        refused = open_output("#{url}#{query}")
+        Gyre.run do |task|
+          writing = task.async { refused.write(batch("lost")) }
+          eventually { refused.trouble }
+          writing.stop
+        end
+        assert_match trouble, refused.trouble
+      end
+      ["ca=#{certificates.authority}", "verify=false"].each do |query|
+        Gyre.run { open_output("#{url}/0?#{query}&cert=#{cert}&key=#{key}").write(batch("one")) }
+      end
+      assert_equal 2, @server.call("XLEN", "gyre")
+    end
+    error = assert_raises(ArgumentError) { open_output("rediss://127.0.0.1?ca=/nowhere.pem") }
+    assert_match(%r{\Atls: the ca /nowhere\.pem}, error.message)
   end
 
   def test_without_memory_it_waits_and_stores_once

@@ -13,7 +13,7 @@ class LogOutputRemoteTest < Minitest::Test
   end
 
   def test_the_scheme_decides_the_type
-    types = { "tcp://a:1" => "socket", "unix:///a" => "socket", "redis://a" => "redis", "redis+unix:///a" => "redis", "/a" => nil, "a:1" => nil }
+    types = { "tcp://a:1" => "socket", "unix:///a" => "socket", "redis://a" => "redis", "rediss://a" => "redis", "redis+unix:///a" => "redis", "/a" => nil, "a:1" => nil }
     assert_equal(types, types.to_h { |target, _| [target, Remote.type(target)] })
     %w[udp:// http://a TCP://a:1 file:///a].each do |target|
       assert_match(/\Anothing can be written to #{target[/.*?:/]}/, refusal { Remote.type(target) })
@@ -41,6 +41,10 @@ class LogOutputRemoteTest < Minitest::Test
     %w[redis://:secret@h:0 redis://:secret@h:65536 redis://:secret@h/x redis+unix:// redis+unix:/// redis://:secret@h:p].each do |url|
       refute_includes refusal { Remote.database(url) }, "secret"
     end
+    tls = { ca: "/my ca.pem", verify: false }
+    assert_equal ["ssl://h:6379", tls], Remote.database("rediss://h/1?ca=/my%20ca.pem&verify=false").endpoint.then { |each| [each.to_s, each.tls] }
+    assert_equal [{}, nil], %w[rediss://h redis://h].map { |url| Remote.database(url).endpoint.tls }
+    assert_match(/rediss:.* no option pem; there are: ca, cert, key, verify/, refusal { Remote.database("rediss://h?pem=a") })
     assert_match(/\A"unix:.*107 bytes/, refusal { Remote.database("redis+unix://:secret@/#{"a" * 107}") })
   end
 end

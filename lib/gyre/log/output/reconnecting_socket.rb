@@ -9,14 +9,16 @@ module Gyre
   module Log
     module Output
       class ReconnectingSocket
-        ERRORS = [SystemCallError, IOError, SocketError, Gyre::TimeoutError].freeze
+        ERRORS = [SystemCallError, IOError, SocketError, Gyre::TimeoutError, TLS::Error].freeze
         CONNECT_TIMEOUT_S = 10
         # Maximum bytes of a batch that are copied at once.
         PIECE_BYTES = 256 * 1024
 
+        # TLS settings of the endpoint are keywords of TLS.client.
         def initialize(retries, endpoint)
           @retries = retries
-          @endpoint = endpoint
+          @endpoint = endpoint.with(tls: nil)
+          @tls = TLS.client(**endpoint.tls) if endpoint.tls
         end
 
         # Yields a connection, and yields again after a lost connection. Returns the block's value.
@@ -35,7 +37,7 @@ module Gyre
         def write(data) = (0...data.bytesize).step(PIECE_BYTES) { |at| transport.write(data.byteslice(at, PIECE_BYTES)) }
 
         def transport
-          @transport ||= Gyre.connect(@endpoint, timeout_s: CONNECT_TIMEOUT_S).tap do |transport|
+          @transport ||= Gyre.connect(@endpoint, tls: @tls, timeout_s: CONNECT_TIMEOUT_S).tap do |transport|
             @transport = transport
             greet(transport)
           end

@@ -4,6 +4,7 @@
 # Gyre::Broadcast.
 #
 #   redis://[user[:password]@]host[:port][/database]        redis+unix://[user[:password]@]/path[?db=database]
+#   rediss://…[/database][?ca=…&cert=…&key=…&verify=false]  over TLS, which verifies certificate and name
 
 require "gyre/log/output/reconnecting_socket"
 require "gyre/log/output/remote"

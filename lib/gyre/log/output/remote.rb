@@ -12,11 +12,13 @@ module Gyre
         # Matches an address or the name of a standard stream. Other texts are paths.
         ELSEWHERE = %r{\A(?:-|STD(?:OUT|ERR)|/dev/std(?:out|err)|/(?:dev|proc/self)/fd/[12]|[a-z][a-z0-9+]*://.*)?\z}i.freeze
         # Maps schemes of addresses to types of outputs.
-        TYPES = { "tcp" => "socket", "unix" => "socket", "redis" => "redis", "redis+unix" => "redis" }.freeze
+        TYPES = { "tcp" => "socket", "unix" => "socket", "redis" => "redis", "rediss" => "redis", "redis+unix" => "redis" }.freeze
         REDIS_PORT = 6379
-        REDIS = %r{\A(?<scheme>redis|redis\+unix|unix)://
+        REDIS = %r{\A(?<scheme>rediss?|redis\+unix|unix)://
                    (?:(?:(?<user>[^:@/]*):)?(?<password>[^@/]*)@)?
-                   (?:\[(?<v6>[^\]]+)\]|(?<host>[^:/?]*))(?::(?<port>\d+))?(?<path>/[^?]*)?(?:\?db=(?<db>\d+))?\z}x.freeze
+                   (?:\[(?<v6>[^\]]+)\]|(?<host>[^:/?]*))(?::(?<port>\d+))?(?<path>/[^?]*)?(?:\?(?<query>.*))?\z}x.freeze
+        # What may follow "?", by scheme. With TLS: keywords of TLS.client.
+        REDIS_OPTIONS = { "redis" => [], "rediss" => %i[ca cert key verify], "redis+unix" => %i[db], "unix" => %i[db] }.freeze
         # A Redis server. `number` is the number of the database as text; `login` is an Array of
         # user and password, as far as they are given.
         Database = Struct.new(:endpoint, :number, :login)
@@ -72,13 +74,23 @@ module Gyre
         end
 
         def database(url)
-          match = REDIS.match(url) or raise ArgumentError, "write redis://user:password@host:port/database or redis+unix:///path"
-          unix = match[:scheme] != "redis"
-          number = (unix ? match[:db] : match[:path].to_s.delete_prefix("/")).to_s
+          match = REDIS.match(url) or raise ArgumentError, "write redis://user:password@host:port/database (rediss:// with TLS) or redis+unix:///path"
+          unix = match[:scheme].end_with?("unix")
+          options = options(match)
+          number = (unix ? options[:db] : match[:path].to_s.delete_prefix("/")).to_s
           raise ArgumentError, "the database of a redis:// address is a number" unless number.match?(/\A\d*\z/)
 
           login = match.values_at(:user, :password).map { |text| decode(text.to_s) }.reject(&:empty?)
-          Database.new(unix ? at_path(match[:path]) : at_port(match), number, login)
+          Database.new(unix ? at_path(match[:path]) : at_port(match, (options if match[:scheme] == "rediss")), number, login)
+        end
+
+        def options(match)
+          options = match[:query].to_s.split("&").to_h { |pair| pair.partition("=").then { |name, _, value| [name.to_sym, decode(value)] } }
+          known = REDIS_OPTIONS.fetch(match[:scheme])
+          unknown = options.keys - known
+          raise ArgumentError, "#{match[:scheme]}:// has no option #{unknown.first}; there are: #{known.join(", ")}" if unknown.any?
+
+          options.key?(:verify) ? { **options, verify: options[:verify] != "false" } : options
         end
 
         def at_path(path)
@@ -88,12 +100,12 @@ module Gyre
         end
 
         # The defaults are 127.0.0.1 and REDIS_PORT.
-        def at_port(match)
+        def at_port(match, tls)
           host = match[:v6] || match[:host]
           port = (match[:port] || REDIS_PORT).to_i
           raise ArgumentError, "the port must be a number from 1 to 65535" unless port.between?(1, 65_535)
 
-          Endpoint.new(:tcp, host: host.empty? ? "127.0.0.1" : host, port: port)
+          Endpoint.new(:tcp, host: host.empty? ? "127.0.0.1" : host, port: port, tls: tls)
         end
 
         def decode(text) = text.gsub(/%(\h\h)/) { Regexp.last_match(1).hex.chr }

@@ -60,7 +60,7 @@ module Gyre
       end
 
       SETTINGS = Gyre::Settings.new({ nil => [
-        row[:logfile, DESTINATION, "a path, STDOUT or STDERR; tcp://host:port, unix:///path, redis://host:port/0"],
+        row[:logfile, DESTINATION, "a path, STDOUT or STDERR; tcp://host:port, unix:///path, redis://host:port/0, rediss:// with TLS"],
         row[:type, %w[file socket redis stdout stderr], "kind of output", usual: "from logfile"],
         row[:options, options, "for a socket the port; for Redis #{REDIS_SETTINGS.words.join(", ")}"],
         row[:when_full, %w[block drop spill],
