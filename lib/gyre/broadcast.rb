@@ -70,8 +70,8 @@ module Gyre
       # config.ru or an initializer. Each process makes two connections at its first message or
       # subscriber. While Redis is unreachable, messages of this process wait, and messages of other
       # processes are lost. A warning reports the outage.
-      # @param url [String] redis://user:password@host:port/database, redis+unix:///path, or with TLS
-      #   rediss://…, where ?ca=PATH&cert=PATH&key=PATH&verify=false may follow ({TLS.client})
+      # @param url [String] redis://user:password@host:port/database, redis+unix:///path; with TLS
+      #   rediss://host?ca=PATH&cert=PATH&key=PATH&verify=false, all options optional ({TLS.client})
       # @param channel [String] of Redis
       # @return [nil]
       # @raise [ArgumentError] an invalid address

@@ -13,7 +13,8 @@ class LogOutputRemoteTest < Minitest::Test
   end
 
   def test_the_scheme_decides_the_type
-    types = { "tcp://a:1" => "socket", "unix:///a" => "socket", "redis://a" => "redis", "rediss://a" => "redis", "redis+unix:///a" => "redis", "/a" => nil, "a:1" => nil }
+    types = { "tcp://a:1" => "socket", "unix:///a" => "socket", "redis://a" => "redis", "rediss://a" => "redis", "redis+unix:///a" => "redis",
+              "/a" => nil, "a:1" => nil }
     assert_equal(types, types.to_h { |target, _| [target, Remote.type(target)] })
     %w[udp:// http://a TCP://a:1 file:///a].each do |target|
       assert_match(/\Anothing can be written to #{target[/.*?:/]}/, refusal { Remote.type(target) })
