@@ -78,7 +78,7 @@ namespace :test do
   desc "Do what a new user does first: bin/demo, the gem under a Gemfile, the README's table"
   task(first_minutes: :compile) { GyreSuite.run(*GyreTest::PARTS["first_minutes"]) || abort }
 
-  desc "Answer uploads of up to 200 MB early, 200 times each, directly and through nginx and haproxy"
+  desc "Answer uploads of up to 200 MB early, 200 times each, directly and through nginx, haproxy and Thruster"
   task early_answers: :compile do
     GyreSuite.run("test/stress/early_answers_test.rb", environment: { "EARLY_ANSWERS" => ENV.fetch("RUNS", "200") }) || abort
   end

@@ -131,13 +131,14 @@ class FrameworksTest < Minitest::Test
     end
   end
 
-  # A page, a form with a file, and a stream of each.
+  # A page, a form with a file, a body that is read again, and a stream of each.
   APPS = {
     "sinatra" => <<~'RUBY',
       require "sinatra/base"
       class App < Sinatra::Base
         get("/") { "hello" }
         post("/upload") { params["file"]["tempfile"].read.bytesize.to_s + params["name"] }
+        post("/signed") { params["a"] + (request.body.rewind && request.body.read) }
         get("/stream") { stream { |out| 3.times { |number| out << number.to_s } } }
       end
       run App
@@ -149,6 +150,7 @@ class FrameworksTest < Minitest::Test
         route do |r|
           r.root { "hello" }
           r.post("upload") { r.params["file"][:tempfile].read.bytesize.to_s + r.params["name"] }
+          r.post("signed") { r.params["a"] + (r.body.rewind && r.body.read) }
           r.get("stream") { stream { |out| 3.times { |number| out << number.to_s } } }
         end
       end
@@ -162,9 +164,15 @@ class FrameworksTest < Minitest::Test
           response.body = request.params[:file][:tempfile].read.bytesize.to_s + request.params[:name]
         end
       end
+      class Signed < Hanami::Action
+        def handle(request, response)
+          response.body = request.params[:a] + (request.body.rewind && request.body.read)
+        end
+      end
       run(Hanami::Router.new do
         get("/", to: ->(_env) { [200, { "content-type" => "text/plain" }, ["hello"]] })
         post("/upload", to: Upload.new)
+        post("/signed", to: Signed.new)
         get("/stream", to: ->(_env) { [200, {}, ->(stream) { 3.times { |number| stream << number.to_s } }] })
       end)
     RUBY
@@ -178,6 +186,7 @@ class FrameworksTest < Minitest::Test
           requires :file, type: File
         end
         post("/upload") { params[:file][:tempfile].read.bytesize.to_s + params[:name] }
+        post("/signed") { params["a"] + (env["rack.input"].rewind && env["rack.input"].read) }
         get("/stream") { stream(Enumerator.new { |out| 3.times { |number| out << number.to_s } }) }
       end
       App.compile!
@@ -189,6 +198,7 @@ class FrameworksTest < Minitest::Test
     define_method("test_#{name}") do
       serve_text(app) do |program|
         assert_equal %w[hello 70000Gyre 012], [get(program, "/"), upload(program), get(program, "/stream")].map(&:body)
+        assert_equal "ba=b", post(program, "/signed", "a=b").body
         assert_equal "404", get(program, "/nowhere").code
       end
     end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# rack.input for Rack 2 and Rails.
+# rack.input for Rack 2, Rails, Sinatra, Grape, Hanami and Roda.
 
 require "test_helper"
 require "gyre/http/rewindable_input"
@@ -27,15 +27,21 @@ class HTTPRewindableInputTest < Minitest::Test
   def test_only_apps_that_expect_to_rewind_get_it
     app = ->(env) { env["rack.input"] }
     assert_same app, Gyre::HTTP::RewindableInput.around(app)
-    Object.const_set(:ActionDispatch, Module.new)
-    rewinds = Gyre::HTTP::RewindableInput.around(app)
-    assert_same Gyre::HTTP::Input::EMPTY, rewinds.call({ "rack.input" => Gyre::HTTP::Input::EMPTY })
-    env = { "rack.input" => Gyre::HTTP::Input.new(Pieces.new("a=b")), "rack.response_finished" => [] }
-    body = rewinds.call(env)
-    assert_equal %w[a=b a=b], Array.new(2) { body.read.tap { body.rewind } }
-    env["rack.response_finished"].each { |callable| callable.call(env, 200, {}, nil) }
+    %i[ActionDispatch Sinatra Grape Hanami Roda].each do |framework|
+      rewinds = within(framework) { Gyre::HTTP::RewindableInput.around(app) }
+      assert_same Gyre::HTTP::Input::EMPTY, rewinds.call({ "rack.input" => Gyre::HTTP::Input::EMPTY })
+      env = { "rack.input" => Gyre::HTTP::Input.new(Pieces.new("a=b")), "rack.response_finished" => [] }
+      body = rewinds.call(env)
+      assert_equal %w[a=b a=b], Array.new(2) { body.read.tap { body.rewind } }
+      env["rack.response_finished"].each { |callable| callable.call(env, 200, {}, nil) }
+    end
+  end
+
+  def within(framework)
+    Object.const_set(framework, Module.new)
+    yield
   ensure
-    Object.send(:remove_const, :ActionDispatch)
+    Object.send(:remove_const, framework)
   end
 
   def test_it_reads_as_an_io

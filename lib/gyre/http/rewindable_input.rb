@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A rewindable rack.input for apps that need one: those of Rack 2, and Rails, whose `raw_post` reads
-# a form again that its parameters have read. Server adds it. An app that never reads costs nothing.
+# A rewindable rack.input for apps that need one: those of Rack 2, and of frameworks that rewind
+# wherever they can. Server adds it. An app that never reads costs nothing.
 
 require "gyre/http/input"
 require "forwardable"
@@ -15,12 +15,16 @@ module Gyre
 
       # Maximum bytes of a body in memory; a larger body goes to a file.
       MEMORY_BYTES_LIMIT = 112 * 1024
+      # Rails' `raw_post` reads a form again after its parameters; in apps of the others
+      # `request.body.rewind` is usual (a webhook's signature), as all other servers rewind.
+      FRAMEWORKS = %i[ActionDispatch Sinatra Grape Hanami Roda].freeze
+      private_constant :FRAMEWORKS
 
       def_delegators :kept, :read, :readpartial, :gets, :each, :rewind, :size
 
       # Returns the app itself unless it expects to rewind.
       def self.around(app)
-        return app unless defined?(::ActionDispatch) || Rack2.loaded?
+        return app unless FRAMEWORKS.any? { |name| Object.const_defined?(name) } || Rack2.loaded?
 
         lambda do |env|
           replace(env) unless env["rack.input"].equal?(Input::EMPTY)
