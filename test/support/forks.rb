@@ -3,12 +3,14 @@
 # Stories of forked children, for test/stress/forks_test.rb and the contract: which task forks, how,
 # what its child waits for and how the child ends. The same story runs in tasks and in threads, each
 # in a process of its own. Its outcome is everything that its processes tell and the child's status.
+# As a program it tells the stories on its standard input: a process of the suite is dearer to fork.
 require "timeout"
 require "gyre"
 
 module GyreTest
   module Forks
     LIMIT_S = 20
+    PROGRAM = __FILE__
 
     # Ruby's own threads, the oracle.
     class InThreads
@@ -202,4 +204,10 @@ module GyreTest
       def tell(text) = @told.syswrite("#{text.to_s.chomp}\n")
     end
   end
+end
+
+if $PROGRAM_NAME == __FILE__
+  rows, backend = Marshal.load($stdin.binmode)
+  world = backend ? GyreTest::Forks::InTasks.new(backend) : GyreTest::Forks::InThreads.new
+  print Marshal.dump(rows.map { |row| GyreTest::Forks::Story.new(*row).outcome(world) })
 end
