@@ -521,7 +521,7 @@ module WebSocketSockets
     def test_sockets_share_the_servers_memory_for_output
       pendings = Thread::Queue.new
       serve(CROWD.curry[pendings], buffers: 20_000, limits: { output_bytes_limit: "1M" }) do |served|
-        quick, *slow = Array.new(5) { open_websocket(served).tap(&:message) }
+        quick, *slow = ["/quick", *["/"] * 4].map { |path| open_websocket(served, path).tap(&:message) }
         greedy = [600_000, 610_000].map { |bytes| open_websocket(served, "/1x#{bytes}").tap(&:message) }
         eventually { served.used[:output] > 1 << 20 }
         patient = open_websocket(served, "/20x30000")

@@ -1,65 +1,66 @@
 /* Reads a Gyre::HTTP::Limits, for each acceptor (limits.h) and for the server's capacity
  * (admission.c). */
 #include "http/acceptor.h"
+#include "http/limit_rows.h"
 
 /* Maximum bytes of a response that are queued in a stream before the app waits. */
 #define STREAM_OUTPUT_BYTES 65536
 
-static VALUE limit(VALUE limits, const char *name) { return rb_funcall(limits, rb_intern(name), 0); }
+#define NUMBER(field, name, most) GYRE_LIMIT_NUMBER(struct gyre_http_limits, field, name, most)
+#define TIME(field, name) GYRE_LIMIT_TIME(struct gyre_http_limits, field, name)
 
-static uint32_t limit_count(VALUE limits, const char *name, uint32_t most) {
-  VALUE number = limit(limits, name);
-  unsigned long long value = NIL_P(number) ? 0 : NUM2ULL(number);
-  return value > most ? most : (uint32_t)value;
-}
+static const struct gyre_limit_row rows[] = {
+    NUMBER(head.request_line_bytes, "request_line_bytes_limit", 1 << 24),
+    NUMBER(head.header_bytes, "header_bytes_limit", 1 << 24),
+    NUMBER(head.header_count, "header_count_limit", 0),
+    NUMBER(trailers.header_bytes, "trailer_bytes_limit", 1 << 24),
+    NUMBER(http2.streams, "streams_limit", 1 << 16),
+    NUMBER(http2.resets, "stream_resets_limit", 1 << 24),
+    NUMBER(http2.control_frames, "control_frames_limit", 1 << 24),
+    NUMBER(http2.stream_window, "stream_window_bytes_limit", INT32_MAX),
+    NUMBER(http2.connection_window, "connection_window_bytes_limit", INT32_MAX),
+    NUMBER(body_bytes, "body_bytes_limit", 0),
+    NUMBER(unread_body_bytes, "unread_body_bytes_limit", 0),
+    NUMBER(body_rate, "body_rate_bytes_limit", 0),
+    NUMBER(response_rate, "response_rate_bytes_limit", 0),
+    NUMBER(body_ahead, "body_ahead_bytes_limit", 1 << 30),
+    NUMBER(requests, "keep_alive_requests_limit", 0),
+    NUMBER(connections, "connections_limit", 0),
+    TIME(body_ns, "body_timeout_s"),
+    TIME(body_grace_ns, "body_grace_timeout_s"),
+    TIME(unread_body_ns, "unread_body_timeout_s"),
+    TIME(handshake_ns, "handshake_timeout_s"),
+    TIME(first_byte_ns, "first_byte_timeout_s"),
+    TIME(head_ns, "head_timeout_s"),
+    TIME(read_ns, "read_timeout_s"),
+    TIME(write_ns, "write_timeout_s"),
+    TIME(keep_alive_ns, "keep_alive_timeout_s"),
+    TIME(linger_ns, "linger_timeout_s"),
+    TIME(request_ns, "request_timeout_s"),
+};
 
-static int64_t limit_bytes(VALUE limits, const char *name) {
-  unsigned long long value = NUM2ULL(limit(limits, name));
-  return value > INT64_MAX ? INT64_MAX : (int64_t)value;
-}
+static const struct gyre_limit_row capacity_rows[] = {
+    GYRE_LIMIT_NUMBER(struct gyre_http_capacity, admission.running_limit, "requests_limit", 0),
+    GYRE_LIMIT_NUMBER(struct gyre_http_capacity, admission.queue_limit, "queue_limit", 0),
+    GYRE_LIMIT_TIME(struct gyre_http_capacity, admission.queue_ns, "queue_timeout_s"),
+    GYRE_LIMIT_NUMBER(struct gyre_http_capacity, heads.limit, "heads_bytes_limit", 0),
+    GYRE_LIMIT_NUMBER(struct gyre_http_capacity, input.limit, "input_bytes_limit", 0),
+    GYRE_LIMIT_NUMBER(struct gyre_http_capacity, output.limit, "output_bytes_limit", 0),
+    GYRE_LIMIT_NUMBER(struct gyre_http_capacity, files.limit, "files_limit", UINT32_MAX),
+};
 
 void gyre_http_capacity_read(struct gyre_http_capacity *capacity, VALUE limits) {
-  capacity->admission.running_limit = limit_count(limits, "requests_limit", UINT32_MAX);
-  capacity->admission.queue_limit = limit_count(limits, "queue_limit", UINT32_MAX);
-  capacity->admission.queue_ns = gyre_duration_ns(limit(limits, "queue_timeout_s"));
-  capacity->heads.limit = limit_bytes(limits, "heads_bytes_limit");
-  capacity->input.limit = limit_bytes(limits, "input_bytes_limit");
-  capacity->output.limit = limit_bytes(limits, "output_bytes_limit");
-  capacity->files.limit = limit_count(limits, "files_limit", UINT32_MAX);
+  GYRE_LIMITS_READ(capacity_rows, capacity, limits);
 }
 
+/* Trailers and requests of HTTP/2 share the limits of heads. */
 void gyre_http_limits_read(struct gyre_http_limits *table, VALUE limits) {
-  table->head.request_line_bytes = limit_count(limits, "request_line_bytes_limit", 1 << 24);
-  table->head.header_bytes = limit_count(limits, "header_bytes_limit", 1 << 24);
-  table->head.header_count = (uint16_t)limit_count(limits, "header_count_limit", UINT16_MAX);
-  table->trailers = table->head;
-  table->trailers.header_bytes = limit_count(limits, "trailer_bytes_limit", 1 << 24);
+  GYRE_LIMITS_READ(rows, table, limits);
+  table->trailers.request_line_bytes = table->head.request_line_bytes;
+  table->trailers.header_count = table->head.header_count;
   table->http2.head = table->head;
   table->http2.trailer_bytes = table->trailers.header_bytes;
-  table->http2.streams = limit_count(limits, "streams_limit", 1 << 16);
-  table->http2.resets = limit_count(limits, "stream_resets_limit", 1 << 24);
-  table->http2.control_frames = limit_count(limits, "control_frames_limit", 1 << 24);
-  table->http2.stream_window = limit_count(limits, "stream_window_bytes_limit", INT32_MAX);
-  table->http2.connection_window = limit_count(limits, "connection_window_bytes_limit", INT32_MAX);
   table->http2.output = STREAM_OUTPUT_BYTES;
-  table->body_bytes = limit_bytes(limits, "body_bytes_limit");
-  table->unread_body_bytes = limit_bytes(limits, "unread_body_bytes_limit");
-  table->body_rate = limit_bytes(limits, "body_rate_bytes_limit");
-  table->response_rate = limit_bytes(limits, "response_rate_bytes_limit");
-  table->body_ahead = limit_count(limits, "body_ahead_bytes_limit", 1 << 30);
-  table->body_ns = gyre_duration_ns(limit(limits, "body_timeout_s"));
-  table->body_grace_ns = gyre_duration_ns(limit(limits, "body_grace_timeout_s"));
-  table->unread_body_ns = gyre_duration_ns(limit(limits, "unread_body_timeout_s"));
-  table->handshake_ns = gyre_duration_ns(limit(limits, "handshake_timeout_s"));
-  table->first_byte_ns = gyre_duration_ns(limit(limits, "first_byte_timeout_s"));
-  table->head_ns = gyre_duration_ns(limit(limits, "head_timeout_s"));
-  table->read_ns = gyre_duration_ns(limit(limits, "read_timeout_s"));
-  table->write_ns = gyre_duration_ns(limit(limits, "write_timeout_s"));
-  table->keep_alive_ns = gyre_duration_ns(limit(limits, "keep_alive_timeout_s"));
-  table->linger_ns = gyre_duration_ns(limit(limits, "linger_timeout_s"));
-  table->requests = limit_count(limits, "keep_alive_requests_limit", UINT32_MAX);
-  table->request_ns = gyre_duration_ns(limit(limits, "request_timeout_s"));
-  table->connections = limit_count(limits, "connections_limit", UINT32_MAX);
 }
 
 static int64_t least(int64_t one_ns, int64_t other_ns) { return one_ns < other_ns ? one_ns : other_ns; }

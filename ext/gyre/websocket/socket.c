@@ -1,6 +1,7 @@
 /* Gyre::WebSocket's methods (lib/gyre/websocket.rb), called in the app's fibers. Calls of other
  * threads are handed to the loop's thread. The socket may end during each wait. */
 #include "feature.h"
+#include "http/limit_rows.h"
 #include "websocket/websocket.h"
 
 #include <ruby/encoding.h>
@@ -340,14 +341,16 @@ static VALUE websocket_error(VALUE self, VALUE message) {
   return rb_funcall(websocket_get(self)->acceptor->handler, rb_intern("error"), 1, message);
 }
 
-static int64_t duration_of(VALUE limits, const char *name) {
-  return gyre_duration_ns(rb_funcall(limits, rb_intern(name), 0));
-}
+#define ROW(kind, ...) GYRE_LIMIT_##kind(struct gyre_websocket_limits, __VA_ARGS__)
 
-static uint32_t bytes_of(VALUE limits, const char *name) {
-  unsigned long long bytes = NUM2ULL(rb_funcall(limits, rb_intern(name), 0));
-  return bytes < GYRE_BYTES_LIMIT / 2 ? (uint32_t)bytes : GYRE_BYTES_LIMIT / 2;
-}
+static const struct gyre_limit_row limit_rows[] = {
+    ROW(TIME, idle_ns, "idle_timeout_s"),
+    ROW(TIME, close_ns, "close_timeout_s"),
+    ROW(TIME, backlog_ns, "backlog_timeout_s"),
+    ROW(NUMBER, message_bytes, "message_bytes_limit", GYRE_BYTES_LIMIT / 2),
+    ROW(NUMBER, output_bytes, "output_bytes_limit", GYRE_BYTES_LIMIT / 2),
+    ROW(NUMBER, backlog_bytes, "backlog_bytes_limit", GYRE_BYTES_LIMIT / 2),
+};
 
 /* Takes `agreed` of lib/gyre/websocket/compression.rb, or nil. */
 static void agree(struct gyre_websocket *websocket, VALUE compression) {
@@ -374,12 +377,7 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
   websocket->events = RTEST(events);
   websocket->protocol = protocol;
   websocket->run.wants = (uint8_t)NUM2UINT(wants);
-  websocket->limits = (struct gyre_websocket_limits){.idle_ns = duration_of(limits, "idle_timeout_s"),
-                                                     .close_ns = duration_of(limits, "close_timeout_s"),
-                                                     .backlog_ns = duration_of(limits, "backlog_timeout_s"),
-                                                     .message_bytes = bytes_of(limits, "message_bytes_limit"),
-                                                     .output_bytes = bytes_of(limits, "output_bytes_limit"),
-                                                     .backlog_bytes = bytes_of(limits, "backlog_bytes_limit")};
+  GYRE_LIMITS_READ(limit_rows, &websocket->limits, limits);
   websocket->input.message_bytes = websocket->limits.message_bytes;
   agree(websocket, compression);
   handshake = gyre_http_exchange_open(exchange);
