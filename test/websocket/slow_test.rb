@@ -12,19 +12,19 @@ module SlowSockets
   include GyreTest::WebSocketServing
 
   def test_a_client_that_takes_output_has_time_to_answer_the_close
-    app = socket_app(close_timeout_s: 0.3) { |socket| socket.write("x" * 1_000_000) }
+    app = socket_app(close_timeout_s: 1) { |socket| socket.write("x" * 1_000_000) }
     serve(app, buffers: 20_000) do |served|
       peer = open_websocket(served)
-      assert_equal 10, take_slowly(peer, 1_000_000, over_s: 1).size
+      assert_equal 10, take_slowly(peer, 1_000_000, over_s: 1.5).size
       assert_equal [1000, ""], peer.closed
     end
   end
 
   def test_a_client_that_takes_output_is_not_silent
-    app = socket_app(idle_timeout_s: 0.4) { |socket| socket.write("x" * 1_000_000) && socket.read && socket.write("still here") }
+    app = socket_app(idle_timeout_s: 1) { |socket| socket.write("x" * 1_000_000) && socket.read && socket.write("still here") }
     serve(app, buffers: 20_000) do |served|
       peer = open_websocket(served)
-      take_slowly(peer, 1_000_000, over_s: 1)
+      take_slowly(peer, 1_000_000, over_s: 1.5)
       peer.text("on")
       frame = peer.frame
       frame = peer.frame while frame.opcode == 9
@@ -52,8 +52,8 @@ module SlowSockets
   end
 
   def test_a_whole_message_may_wait_for_the_app
-    app = socket_app { |socket| socket.read && sleep(0.6) && socket.write(socket.read.bytesize.to_s) }
-    serve(app, limits: { body_grace_timeout_s: 0.2, body_rate_bytes_limit: 1_000_000 }) do |served|
+    app = socket_app { |socket| socket.read && sleep(1.2) && socket.write(socket.read.bytesize.to_s) }
+    serve(app, limits: { body_grace_timeout_s: 1, body_rate_bytes_limit: 1_000_000 }) do |served|
       peer = open_websocket(served).text("first").text("m" * 200_000) # comes in parts
       assert_equal "200000", peer.message
     end

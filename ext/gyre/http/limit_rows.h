@@ -1,5 +1,6 @@
-/* Tables of the limits that C enforces: each row binds a limit of Ruby (Gyre::Settings::Limits) to a
- * field of a struct. A number above the field's maximum, or the row's, becomes that maximum. */
+/* Tables of the limits that C enforces: each row binds a limit of Ruby
+ * (Gyre::Settings::Limits) to a field of a struct. A number above the maximum of the field or the
+ * row becomes that maximum. */
 #pragma once
 
 #include <ruby.h>
