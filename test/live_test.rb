@@ -218,6 +218,41 @@ module LivePages
     end
   end
 
+  def test_whatever_a_block_raises_is_logged_and_ends_its_page_alone
+    serve(News) do |served|
+      other = Document.new(open_websocket(served)).tap(&:html)
+      raising = Class.new(News) do
+        define_singleton_method(:name) { "Raising" }
+        define_method(:mount) { |_env| every(0.01) { raise NotImplementedError, "not yet" } }
+        define_method(:render) { "here" }
+      end
+      serve(raising) do |failing|
+        peer = open_websocket(failing)
+        peer.text('["",""]')
+        frame = peer.frame until frame&.opcode == CLOSE
+        assert_equal 1011, frame.payload.unpack1("n")
+        expect_errors(failing, /not yet/)
+      end
+      Gyre::Broadcast.publish(:live_news, "news")
+      assert_includes other.html, "news"
+    end
+  end
+
+  def test_a_mistyped_event_is_a_line_in_the_log_in_development
+    was = ENV.fetch("RACK_ENV", nil)
+    %w[development production].each do |environment|
+      ENV["RACK_ENV"] = environment
+      serve(Counter) do |served|
+        peer = open_websocket(served)
+        Document.new(peer).html
+        assert_equal 1008, peer.text('["moer",1]').closed.first
+        expect_errors(served, /Counter has no handler of the event "moer"/) if environment == "development"
+      end
+    end
+  ensure
+    ENV["RACK_ENV"] = was
+  end
+
   def test_what_is_published_in_one_turn_is_rendered_once
     serve(News) do |served|
       pages = Array.new(3) { Document.new(open_websocket(served)).tap(&:html) }

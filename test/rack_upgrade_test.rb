@@ -92,6 +92,43 @@ module RackUpgrades
     assert_empty handler.calls
   end
 
+  # Subscribes with a block, which answers for the page or fails.
+  class Listening < Handler
+    def on_open(client)
+      client.subscribe(:listening) do |topic, message|
+        raise NotImplementedError, "no such thing" if message == "fail"
+
+        client.write("#{topic}: #{message}, #{(@events ||= []).push(message).size}")
+      end
+      client.write("in")
+    end
+
+    def on_message(client, message) = client.publish(:listening, message)
+  end
+
+  def test_a_block_of_subscribe_runs_as_an_event_instead_of_sending_the_message
+    wrapped = Thread::Queue.new
+    Gyre::Job.executor = Module.new { define_singleton_method(:wrap) { |&event| event.call.tap { |value| wrapped << value } } }
+    serve(upgrading(Listening.new)) do |served|
+      peer = open_websocket(served)
+      assert_equal "in", peer.message
+      before = wrapped.size
+      assert_equal %w[listening:\ one,\ 1 listening:\ two,\ 2], peer.text("one").text("two").then { [peer.message, peer.message] }
+      eventually { wrapped.size == before + 4 } # two of the client, two of the block
+    end
+  ensure
+    Gyre::Job.executor = nil
+  end
+
+  def test_whatever_a_block_of_subscribe_raises_is_logged_and_ends_its_socket_alone
+    serve(upgrading(Listening.new)) do |served|
+      failing = open_websocket(served).tap(&:message)
+      assert_equal 1011, failing.text("fail").closed.first
+      expect_errors(served, /no such thing/)
+      assert_equal "in", open_websocket(served).message
+    end
+  end
+
   def test_a_stop_is_told_before_the_close
     handler = Handler.new
     serve(upgrading(handler, close_timeout_s: 0.1)) do |served|

@@ -16,6 +16,8 @@ module BroadcastBursts
     def initialize(**options) = @options = options
 
     def call(env)
+      return [200, {}, ["x" * 6_000_000]] if env["PATH_INFO"] == "/long"
+
       topics = env["PATH_INFO"].delete_prefix("/").split("+")
       Gyre::WebSocket.open(env, **@options, backlog_timeout_s: topics.last == "stuck" ? 0.3 : 60) do |socket|
         topics.each { |topic| Gyre::Broadcast.subscribe(topic, socket, as: "u") }
@@ -55,6 +57,24 @@ module BroadcastBursts
       assert_operator used, :<, 2 << 20 # 10 MB as copies
       peers.each { |peer| assert_equal [*"0".."9"], Array.new(10) { peer.message[0] } }
       eventually { served.used[:output].zero? }
+    end
+  end
+
+  HELD = { output_bytes_limit: "4M", requests_limit: 9, write_timeout_s: 600 }.freeze
+
+  # A response holds the budget; a stuck socket holds some of it and gives nothing back.
+  def test_a_publisher_goes_on_when_another_protocol_gives_memory_back
+    serve(Room.new(backlog_bytes_limit: "8M"), buffers: 20_000, limits: HELD) do |served|
+      stuck = enter(served, "/room")
+      client = connect(served).request("GET /long HTTP/1.1")
+      client.take_through("\r\n\r\n")
+      eventually { served.used[:output] > 4 << 20 }
+      published = Thread::Queue.new
+      served.on_loop { Fiber.schedule { published << Gyre::Broadcast.publish("room", "x" * 300_000) } && nil }
+      eventually { served.on_loop { served.server.measurements["publishers_held"] } == 1 }
+      client.take(6_000_000)
+      eventually { !published.empty? }
+      stuck.client.reset
     end
   end
 

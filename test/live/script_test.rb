@@ -75,6 +75,24 @@ class LiveScriptTest < Minitest::Test
        "m.textContent + m.dataset.at", "own2"]
   }.freeze
 
+  # A view in a view: the outer one shows one of two others.
+  class Frame < Gyre::Live
+    on(:turn) { |_| @turns += 1 }
+
+    def mount(env)
+      @turns = 0
+      @inner = %w[/one /two].map { |path| Screen.embed(env, at: path) }
+    end
+
+    def render = raw(%(<b id="turns">#{@turns}</b><button id="turn" live-click="turn"></button>\n<div>\n#{@inner[@turns / 2 % 2]}</div>\n))
+  end
+
+  # Fails as soon as it is open.
+  class Failing < Gyre::Live
+    template %(<p>hello</p>\n)
+    def mount(_env) = every(0.01) { raise "never mind" }
+  end
+
   def setup
     skip "live pages are not tested in a browser: no Chromium is installed (apt-get install chromium)" unless Chromium.program
   end
@@ -119,25 +137,65 @@ class LiveScriptTest < Minitest::Test
     end
   end
 
+  def test_a_view_in_a_view_keeps_what_it_shows_and_another_one_in_its_place_has_its_own_socket
+    opened = Thread::Queue.new
+    app = lambda do |env|
+      opened << env["PATH_INFO"] if Gyre::WebSocket.requested?(env)
+      (env["PATH_INFO"] == "/" ? Frame : Screen).call(env)
+    end
+    turn = ->(browser, number) { browser.evaluate("turn.click(); 1") && browser.wait_until("turns.textContent === '#{number}'") }
+    visit(app) do |browser|
+      eventually { opened.size == 2 }
+      assert_equal %w[/ /one], Array.new(2) { opened.pop }.sort
+      show(browser, %(<input id="t">), "live-view live-view")
+      browser.evaluate("t.value = 'typed'; 1")
+      turn[browser, 1]
+      assert_equal "typed", browser.evaluate("t.value")
+      assert_empty opened
+      turn[browser, 2]
+      eventually { !opened.empty? && Screen::OPEN.size == 1 }
+      assert_equal "/two", opened.pop
+      browser.wait_until("document.querySelector('#first') && !document.querySelector('#t')")
+      show(browser, %(<p id="other">other</p>), "live-view live-view")
+    end
+  end
+
+  def test_the_pause_between_connections_grows_while_a_page_fails
+    visit(Failing, ready: "document.querySelector('p')") do |browser|
+      pauses = browser.evaluate(<<~JS)
+        new Promise((resolve) => {
+          const pauses = [], soon = window.setTimeout;
+          window.setTimeout = (code, pause) => {
+            pauses.push(pause);
+            return soon(() => pauses.length > 5 ? resolve(pauses) : code(), 0);
+          };
+        })
+      JS
+      assert pauses.each_with_index.all? { |pause, index| pause >= [250 << index, 10_000].min }, pauses.inspect
+    end
+  end
+
   private
 
-  def visit
+  # `ready`: an expression that is true once the page is live.
+  def visit(app = Screen, ready: "document.querySelector('#shown') && !document.querySelector('[live-offline]')")
     Chromium.open do |browser|
-      serve(Screen) do |served|
+      serve(app) do |served|
         browser.visit("http://127.0.0.1:#{served.port}/")
-        browser.wait_until("document.querySelector('#shown') && !document.querySelector('[live-offline]')")
-        eventually { Screen::OPEN.any? }
+        browser.wait_until(ready)
+        eventually { Screen::OPEN.any? || app == Failing }
         yield browser
         browser.visit("about:blank")
         eventually { served.stats[:upgraded].zero? }
+        served.errors.clear if app == Failing
       end
     end
   end
 
   # Lets the page show the markup, by an event of an element of its own.
-  def show(browser, markup)
+  def show(browser, markup, view = "live-view")
     browser.evaluate(<<~JS)
-      { const view = document.querySelector("live-view"), button = document.createElement("button");
+      { const view = document.querySelector("#{view}"), button = document.createElement("button");
         button.setAttribute("live-click", "show");
         button.setAttribute("live-value", #{JSON.generate(markup)});
         view.append(button);

@@ -78,6 +78,31 @@ GyreTest::Engines.test_case("RactorsTest", backends: GyreTest::Engines::ALL) do
     RUBY
   end
 
+  def test_a_server_in_a_ractor_opens_event_streams
+    skip "a server needs the native engine" if backend == "select"
+    skip "before Ruby 4.0, a Ractor that requires a file may hang" if RUBY_VERSION < "4"
+    assert_equal "[200, true]\n", run_ractors(<<~'RUBY')
+      require "gyre/http"
+      require "gyre/sse"
+      module App
+        def self.call(env) = Gyre::SSE.open(env) { |events| events.write("hello") }
+      end
+      listener = TCPServer.new("127.0.0.1", 0)
+      Ractor.new(listener.fileno) do |descriptor|
+        Gyre.run do
+          Gyre::HTTP::Server.new(App, listeners: [Socket.for_fd(descriptor).tap { |socket| socket.autoclose = false }]).start
+          sleep
+        end
+      end
+      client = TCPSocket.new("127.0.0.1", listener.addr[1])
+      client.write("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+      response = client.read
+      p [response[/ (\d+) /, 1].to_i, response.include?("data: hello\n\n")]
+      $stdout.flush
+      exit!
+    RUBY
+  end
+
   def test_a_collection_finds_what_every_ractors_loop_holds
     skip "portable engine: Ruby crashes when two Ractors make a fiber at the same time" if backend == "select"
     assert_equal "[190]\n", run_ractors(<<~RUBY)

@@ -41,6 +41,14 @@ const compressed = async (path, options) => {
   found.deflate = await compressed("/deflate", {});
   found.takeover = await compressed("/takeover", {});
   found.pinged = await (await open("/ping")).next();
+  socket = await open("/burst");
+  const numbers = [];
+  let end;
+  while (!end) {
+    const got = await Promise.race([socket.next(), socket.ended]);
+    if (Array.isArray(got)) end = got; else numbers.push(parseInt(got, 10));
+  }
+  found.burst = [numbers.length, numbers.every((number, index) => number === index), end[0]];
   found.closed = await (await open("/close")).ended;
   found.protocol = (await open("/echo", {}, ["c", "a", "b"])).protocol;
   found.refused = await open("/echo", { origin: "https://evil.test" }).catch((status) => status);

@@ -42,6 +42,13 @@ async def main():
     found["takeover"] = await compressed("/takeover")
     async with connect("/ping") as socket:
         found["pinged"] = await socket.recv()
+    async with connect("/burst") as socket:
+        numbers = []
+        try:
+            while True:
+                numbers.append(int((await socket.recv()).split(" ")[0]))
+        except websockets.exceptions.ConnectionClosed:
+            found["burst"] = [len(numbers), numbers == list(range(len(numbers))), socket.close_code]
     async with connect("/close") as socket:
         await socket.wait_closed()
         found["closed"] = [socket.close_code, socket.close_reason]

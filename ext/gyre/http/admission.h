@@ -71,6 +71,7 @@ void gyre_admission_leave(struct gyre_admission *admission);
 /* A budget of memory or open files. Each holder records its share and gives the share back. */
 struct gyre_http_budget {
   int64_t used, limit;
+  void (*relieved)(struct gyre_http_budget *budget); /* NULL, or called when it is over no more */
 };
 
 /* Limits that all connections of an acceptor share. */
@@ -82,13 +83,20 @@ struct gyre_http_capacity {
   struct gyre_http_budget files;  /* open files that are being sent */
 };
 
-static inline void gyre_http_budget_hold(struct gyre_http_budget *budget, uint32_t *held, size_t amount) {
-  budget->used += (int64_t)amount - *held;
-  *held = (uint32_t)amount;
-}
-
 static inline bool gyre_http_budget_is_over(const struct gyre_http_budget *budget) {
   return budget->used > budget->limit;
+}
+
+static inline void gyre_http_budget_add(struct gyre_http_budget *budget, int64_t amount) {
+  bool over = gyre_http_budget_is_over(budget);
+  budget->used += amount;
+  if (over && budget->relieved && !gyre_http_budget_is_over(budget)) budget->relieved(budget);
+}
+
+static inline void gyre_http_budget_hold(struct gyre_http_budget *budget, uint32_t *held, size_t amount) {
+  int64_t more = (int64_t)amount - *held;
+  *held = (uint32_t)amount;
+  gyre_http_budget_add(budget, more);
 }
 
 /* Reasons for a 503. */

@@ -7,10 +7,12 @@
 #define BLOCK_BYTES ((16 * 1024) - sizeof(struct gyre_websocket_block))
 #define FIRST_SLICES 4
 
+/* Publishers may go on if nothing is unsent. */
 static void count(const struct gyre_websocket_store *store, const struct gyre_websocket_block *block, int sign) {
   int64_t bytes = sign * (int64_t)(sizeof(*block) + block->capacity);
-  store->budget->used += bytes;
   *store->bytes += (uint64_t)bytes;
+  gyre_http_budget_add(store->budget, bytes);
+  if (*store->bytes == 0 && store->budget->relieved) store->budget->relieved(store->budget);
 }
 
 /* Frees the block if no slice uses it. */

@@ -177,17 +177,13 @@ static void wait_for_room(struct gyre_websocket *websocket) {
 }
 
 /* Counts the memory that this socket alone takes: its slices, and what TLS holds. The blocks are
- * counted by backlog.c, and an HTTP/2 stream's output by h2/session.c. Lets publishers go on. */
+ * counted by backlog.c, and an HTTP/2 stream's output by h2/session.c. */
 static void count_output(struct gyre_websocket *websocket) {
   struct gyre_http_acceptor *acceptor = websocket->acceptor;
   const struct gyre_http_connection *connection = websocket->connection;
   size_t held = connection && !connection->inner ? gyre_transport_unsent(&connection->transport) : 0;
   gyre_http_budget_hold(&acceptor->capacity.output, &websocket->counted.output,
                         held + websocket->backlog.capacity * sizeof(*websocket->backlog.slices));
-  if (gyre_list_empty(&acceptor->websockets.publishers) || gyre_websocket_is_behind(acceptor)) return;
-  GYRE_EACH(struct gyre_websocket_waiter, waiter, &acceptor->websockets.publishers, node) {
-    gyre_wake(acceptor->scheduler, &waiter->wait.parked);
-  }
 }
 
 /* An HTTP/2 stream takes a part of the backlog at a time, because it copies. */

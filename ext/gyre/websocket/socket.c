@@ -62,12 +62,22 @@ static bool wait_for(VALUE self, enum gyre_websocket_change change, int64_t time
   return !waiter.wait.timed_out;
 }
 
-/* Waits while the server holds too much output of WebSockets. For publishers, after a message. */
+/* Called when the server's budget of output is over no more, whichever protocol has given back. */
+static void wake_publishers(struct gyre_http_budget *output) {
+  struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(output, struct gyre_http_acceptor, capacity.output);
+  GYRE_EACH(struct gyre_websocket_waiter, waiter, &acceptor->websockets.publishers, node) {
+    gyre_wake(acceptor->scheduler, &waiter->wait.parked);
+  }
+}
+
+/* Waits while the server holds too much output and WebSockets have a part of it. For publishers,
+ * after a message. */
 static VALUE websocket_pace(VALUE self) {
   if (is_outside(self)) return hand_over(self, "pace", 0, NULL);
   struct gyre_http_acceptor *acceptor = websocket_get(self)->acceptor;
   if (!gyre_websocket_is_behind(acceptor) || gyre_thread_is_foreign(acceptor->scheduler)) return Qnil;
   acceptor->statistics.publishers_held++;
+  acceptor->capacity.output.relieved = wake_publishers;
   while (gyre_websocket_is_behind(acceptor)) {
     struct gyre_websocket_waiter waiter = {.websocket = websocket_get(self)};
     gyre_wait_begin(acceptor->scheduler, &waiter.wait, self);

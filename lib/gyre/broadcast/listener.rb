@@ -42,11 +42,7 @@ module Gyre
       # A message leaves the queue after its block, so that only one block runs.
       def run
         until @waiting.empty?
-          begin
-            @block.call(@waiting.first)
-          rescue StandardError, SystemExit => error
-            WebSocket::Session.failed(@socket, error)
-          end
+          WebSocket::Session.guard(@socket) { @block.call(@waiting.first) }
           @waiting.shift
         end
       end

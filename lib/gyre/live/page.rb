@@ -4,7 +4,6 @@
 # fiber, except one for each Live#every.
 
 require "gyre/broadcast"
-require "gyre/scheduler/job"
 require "gyre/clock"
 require "gyre/sync/queue"
 require "json"
@@ -98,7 +97,7 @@ module Gyre
         Fiber.schedule do
           until @socket.closed?
             @closed.pop(timeout: seconds)
-            guard { run(block) } unless @socket.closed?
+            WebSocket::Session.guard(@socket) { run(block) } unless @socket.closed?
           end
         end
         nil
@@ -116,7 +115,7 @@ module Gyre
         return true if @posted
 
         @posted = true
-        @socket.thread_calls.post(-> { guard { run_waiting } })
+        @socket.thread_calls.post(-> { WebSocket::Session.guard(@socket) { run_waiting } })
         true
       end
 
@@ -171,13 +170,6 @@ module Gyre
         first = (0...shorter).find { |index| old[index] != new[index] } || shorter
         last = (0...shorter - first).find { |index| old[-1 - index] != new[-1 - index] } || shorter - first
         [first, old.size - first - last, new[first...new.size - last]]
-      end
-
-      # Runs blocks outside of callbacks as an event. Handles their exceptions.
-      def guard(&block)
-        Job.event(&block)
-      rescue StandardError, SystemExit => error
-        WebSocket::Session.failed(@socket, error)
       end
     end
   end

@@ -77,7 +77,9 @@
 
   // --- the document becomes the server's ---
 
-  const like = (node, next) => node.nodeName === next.nodeName && (node.id || "") === (next.id || "");
+  // A view of another path is another element, with a socket of its own.
+  const like = (node, next) => node.nodeName === next.nodeName && (node.id || "") === (next.id || "") &&
+    (node.localName !== "live-view" || node.dataset.at === next.dataset.at);
 
   // Playing, loaded or focused content ends if its element is moved.
   const fragile = (node) =>

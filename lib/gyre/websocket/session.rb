@@ -33,19 +33,23 @@ module Gyre
             handler, done = socket.handler, nil
             begin
               while (event = event_of(socket))
-                begin
-                  handler.is_a?(Block) ? tell(handler, event, socket) : Job.event { tell(handler, event, socket) }
-                rescue Exception => error # rubocop:disable Lint/RescueException -- whatever an app raises, the server lives
-                  raise if error.is_a?(SystemExit) && foreign?(error)
-
-                  failed(socket, error)
-                end
+                guard(socket, event: !handler.is_a?(Block)) { tell(handler, event, socket) }
               end
               done = true
             ensure
               socket = socket.over(done)
             end
           end
+        end
+
+        # Runs the app's code for a socket, as an event (Job.event). Whatever the code raises, the
+        # server lives.
+        def guard(socket, event: true, &code)
+          event ? Job.event(&code) : yield
+        rescue Exception => error # rubocop:disable Lint/RescueException
+          raise if error.is_a?(SystemExit) && foreign?(error)
+
+          failed(socket, error)
         end
 
         # Returns the next event. Gyre::Stop during the wait closes the socket; on_close follows.

@@ -24,6 +24,16 @@ class LogOutputRespTest < Minitest::Test
     REPLIES.each { |bytes, value| (1...bytes.bytesize).each { |at| assert_values [value], read(bytes.byteslice(0, at).b, bytes.byteslice(at..).b) } }
   end
 
+  # A broadcast of 16 MB, and twice that. Copying what has come with each piece takes seconds.
+  def test_the_work_for_a_long_reply_grows_with_its_length_only
+    bytes = Resp.command("x" * (32 << 20))
+    at = -65_536
+    reader = Resp::Reader.new { bytes.byteslice(at += 65_536, 65_536) }
+    start = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+    assert_equal 32 << 20, reader.read.first.bytesize
+    assert_operator Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - start, :<, 1
+  end
+
   def test_an_invalid_reply
     ["HTTP/1.1 400\r\n", "$x\r\n", "$-2\r\n", "$99999999999\r\n", "*-7\r\n", ":1e3\r\n", "\0\r\n"].each do |bytes|
       assert_raises(Resp::Malformed, bytes.inspect) { Resp.parse(bytes.b) }
