@@ -60,6 +60,10 @@ class RailsServerTest < Minitest::Test
     server = Capybara::Server.new(Capybara.app).boot
     pages = Array.new(3) { Thread.new { Net::HTTP.get(URI("http://#{server.host}:#{server.port}/version")) } }
     puts pages.map(&:value).uniq, Capybara.server == Capybara.servers[:gyre]
+    Capybara.reuse_server = false
+    Capybara.server = :gyre, { Silent: true, Threads: "0:4" } # as helpers have it for Puma
+    again = Capybara::Server.new(Capybara.app).boot
+    puts again.port != server.port
   RUBY
 
   def test_system_tests_are_served_by_it
@@ -67,7 +71,7 @@ class RailsServerTest < Minitest::Test
       FileUtils.cp_r("#{APP}/.", folder)
       File.write("#{folder}/system_test.rb", SYSTEM_TEST)
       output = run_program(bundled("development"), RbConfig.ruby, "system_test.rb", chdir: folder)
-      assert_equal "1 fiber Gyre::Scheduler\ntrue\n", output.out, output.err
+      assert_equal "1 fiber Gyre::Scheduler\ntrue\ntrue\n", output.out, output.err
     end
   end
 
