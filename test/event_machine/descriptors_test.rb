@@ -164,6 +164,18 @@ class EventMachineDescriptorsTest < Minitest::Test
     assert_raises(Errno::ESRCH) { Process.kill(0, pid) }
   end
 
+  def test_questions_that_a_connection_has_no_answer_to
+    questions = %i[get_pid get_status notify_writable? get_cipher_bits get_cipher_name get_cipher_protocol get_sni_hostname get_peer_cert
+                   get_proxied_bytes]
+    run_reactor do
+      others = [EM.connect("127.0.0.1", serve(Told, ->(*) {})), EM.open_datagram_socket("127.0.0.1", 0), EM.attach(UNIXSocket.pair.first),
+                EM.watch(IO.pipe.first, EM::Connection)]
+      assert_equal [nil, 0], others.flat_map { |connection| questions.map { |question| connection.public_send(question) || nil } }.uniq
+      assert_equal [true, nil, nil], [others.last.error?, others.last.get_peername, others.last.get_sockname] # no socket
+      EM.stop
+    end
+  end
+
   def test_deferred_work_runs_in_threads_and_its_errors_reach_run
     result = nil
     run_reactor { EM.defer(-> { Thread.current }, ->(thread) { result = thread and EM.stop }) }

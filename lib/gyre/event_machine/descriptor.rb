@@ -104,15 +104,20 @@ module Gyre
 
       def connecting? = false
 
+      # Answers to questions about other kinds of descriptors.
+      %i[transport links pid status notify_readable? notify_writable?].each { |name| define_method(name) { nil } }
+
       def error?
+        return true unless socket?
+
         number = io.getsockopt(:SOCKET, :ERROR).int
         number.zero? ? false : ERRNOS.fetch(number, true)
       rescue SystemCallError, IOError
         true
       end
 
-      def peername = (io.getpeername.then { |address| address unless address.empty? } unless io.closed?)
-      def sockname = (io.getsockname unless io.closed?)
+      def peername = (io.getpeername.then { |address| address unless address.empty? } if socket?)
+      def sockname = (io.getsockname if socket?)
 
       # Ends the descriptor after the reactor's last callback.
       def release
@@ -139,6 +144,8 @@ module Gyre
       def ended = (@ending&.reason || IOError).new("the connection has ended")
 
       def over? = @ending && @ending.step == :over
+
+      def socket? = io.is_a?(BasicSocket) && !io.closed?
 
       # Runs a callback. If the callback parks, events wait meanwhile.
       def guarded

@@ -167,20 +167,20 @@ module Gyre
 
       # Returns PEM or nil.
       def get_peer_cert
-        @gyre_descriptor.transport.peer_certificate_der&.then { |der| Handshake.pem(der) }
+        @gyre_descriptor.transport&.peer_certificate_der&.then { |der| Handshake.pem(der) }
       end
 
-      def get_cipher_bits = @gyre_descriptor.transport.tls_cipher_bits
+      def get_cipher_bits = @gyre_descriptor.transport&.tls_cipher_bits
 
-      def get_cipher_name = @gyre_descriptor.transport.tls_cipher
+      def get_cipher_name = @gyre_descriptor.transport&.tls_cipher
 
-      def get_cipher_protocol = @gyre_descriptor.transport.tls_version
+      def get_cipher_protocol = @gyre_descriptor.transport&.tls_version
 
       # Returns the name that the client asked for, or nil.
-      def get_sni_hostname = @gyre_descriptor.transport.tls_server_name
+      def get_sni_hostname = @gyre_descriptor.transport&.tls_server_name
 
       # Returns the negotiated protocol, or nil.
-      def get_alpn_protocol = @gyre_descriptor.transport.alpn
+      def get_alpn_protocol = @gyre_descriptor.transport&.alpn
     end
   end
 end

@@ -5,6 +5,17 @@
 require "rbconfig"
 
 module GyreConformance
+  GET_LIMIT_S = 300 # for a command that fetches or compiles; gem waits for ever where the registry is away
+
+  # Runs a command in a folder, quietly. Returns whether it succeeded; says so if it did not.
+  def self.get(environment, *command, chdir:)
+    system(GyreSuite.unbundled.merge(environment), "timeout", "--kill-after=5", GET_LIMIT_S.to_s, *command,
+      chdir: chdir, in: File::NULL, out: File::NULL, err: File::NULL).tap do |done|
+      why = $?.exitstatus == 124 ? "took longer than #{GET_LIMIT_S} s" : "failed"
+      warn "#{command.map { |word| File.basename(word) }.first(3).join(" ")} #{why}" unless done
+    end
+  end
+
   # The release, for the Ruby that runs.
   class EventMachineSource
     VERSION = "1.2.7"
@@ -42,8 +53,7 @@ module GyreConformance
       FileUtils.mkdir_p(@folder)
       name = command == "unpack" ? "eventmachine-#{VERSION}.gem" : "eventmachine"
       options += ["--version", VERSION] unless command == "unpack"
-      system(GyreSuite.unbundled, File.join(RbConfig::CONFIG["bindir"], "gem"), command, name, *options,
-        chdir: @folder, in: File::NULL, out: File::NULL, err: File::NULL)
+      GyreConformance.get({}, File.join(RbConfig::CONFIG["bindir"], "gem"), command, name, *options, chdir: @folder)
     end
   end
 
@@ -87,9 +97,6 @@ module GyreConformance
 
     def ruby(program) = File.join(RbConfig::CONFIG["bindir"], program)
 
-    def run(*command, chdir: @folder)
-      system(GyreSuite.unbundled.merge("GIT_TERMINAL_PROMPT" => "0"), "timeout", "600", *command, chdir: chdir, in: File::NULL, out: File::NULL,
-        err: File::NULL)
-    end
+    def run(*command, chdir: @folder) = GyreConformance.get({ "GIT_TERMINAL_PROMPT" => "0" }, *command, chdir: chdir)
   end
 end

@@ -36,7 +36,7 @@ module GyreTest
       Plan.new(name: "writers", writers: 5, actions: { kill_writer: 6, outage: 2, kill_server: 2, nothing: 2 }, writer_options: MINED),
       Plan.new(name: "network", writers: 4, network: true, actions: { kill_writer: 2, kill_server: 3, stop_and_go: 1, nothing: 3 }),
       Plan.new(name: "handover", writers: 4, actions: { hand_over: 3, kill_server: 2, rename_files: 1 }),
-      Plan.new(name: "moves", writers: 4, actions: { move: 3, kill_server: 1, kill_writer: 2 }, server: { "moves" => 0 }),
+      Plan.new(name: "moves", writers: 4, actions: { move: 2, move_by_a_stop: 1, kill_server: 1, kill_writer: 2 }, server: { "moves" => 0 }),
       Plan.new(name: "disk", writers: 3, actions: { fill_disk: 4, blow_up_server: 1, kill_writer: 1 })
     ].to_h { |plan| [plan.name, plan] }.freeze
   end

@@ -168,6 +168,12 @@ module GyreTest
         wait_for(10) { hear || moved.size > before || reap_server }
       end
 
+      # The same by a stop and a start.
+      def move_by_a_stop
+        end_server
+        start_server(moves: 1) unless @server
+      end
+
       def stop_and_go
         return unless @server
 
@@ -202,12 +208,12 @@ module GyreTest
 
       # --- processes ---
 
-      def start_server(mine: nil, room: nil)
+      def start_server(mine: nil, room: nil, moves: 0)
         bury_server
         reader, writer = IO.pipe
         settings = @plan.settings(@random).merge("folder" => @folder, "bind" => "tcp://127.0.0.1:#{@server_port}", "seed" => draw(1 << 30),
                                                  "mine" => mine, "room" => room)
-        settings["moves"] &&= moved.size
+        settings["moves"] &&= moved.size + moves
         @server = child { ServerProcess.run(settings, writer) }
         writer.close
         @served&.close

@@ -135,7 +135,18 @@ module Gyre
         done
       end
 
-      def leave = @hub.connections.keys.each(&:leave)
+      def leave
+        part
+        @hub.connections.keys.each(&:leave)
+      end
+
+      # Waits until acknowledged clients have read their last acknowledgements: the next program may
+      # write their messages elsewhere, and could not tell that these are stored.
+      def part
+        over_s = Clock.now + [@server.limits.linger_timeout_s, stop_timeout_s].compact.min
+        waiting = @hub.connections.keys
+        sleep(PART_S) until (waiting = waiting.reject(&:part)).empty? || Clock.now > over_s
+      end
 
       # --- a fresh process in place of this one ---
 
@@ -150,7 +161,6 @@ module Gyre
         @hub.flow.hold do
           next refuse("not everything could be written") unless finish
 
-          part
           leave
           @handover.exec(@acceptors, command)
         end
@@ -158,14 +168,6 @@ module Gyre
         refuse(error.message)
       ensure
         @committer.resume
-      end
-
-      # Waits until acknowledged clients have read their last acknowledgements: the new program may
-      # write their messages elsewhere, and could not tell that these are stored.
-      def part
-        over_s = Clock.now + (@server.limits.linger_timeout_s || stop_timeout_s)
-        waiting = @hub.connections.keys
-        sleep(PART_S) until (waiting = waiting.reject(&:part)).empty? || Clock.now > over_s
       end
 
       def refuse(why) = @server.report("not restarted: #{why}")
