@@ -248,6 +248,22 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
+  # The client was away, and repeats what it has no acknowledgement for.
+  def test_what_is_stored_is_known_after_a_restart_that_gives_the_service_another_file
+    Dir.mktmpdir do |folder|
+      files = %w[one two].map { |name| File.join(folder, "#{name}.log") }
+      files.zip([1..3, 2..5]).each do |file, numbers|
+        GyreTest::LogServer.open(folder: folder, logs: [{ services: ["web"], logfile: file }]) do |server|
+          client = server.client("web", words: "authentication/2 client=#{id}")
+          client.write(records(numbers))
+          client.each_line.find { |line| line == "ack #{numbers.last}\n" }
+          client.close
+        end
+      end
+      assert_equal [[1, 2, 3], [4, 5]], files.map { |file| File.readlines(file).map { |line| line[/\d+$/].to_i } }
+    end
+  end
+
   def test_a_half_closed_client_still_gets_its_acknowledgement
     serve do |server|
       client = server.client("web", words: "authentication/2 client=#{id}")

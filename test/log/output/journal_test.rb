@@ -44,6 +44,24 @@ class LogJournalTest < Minitest::Test
     refute_predicate open_journal, :used?
   end
 
+  # After a batch the numbers may be those of this log file alone: others may lack records below them.
+  def test_an_orderly_end_counts_until_the_next_batch
+    journal = open_journal
+    journal.append(batch({ ID => 3 }))
+    journal.settle(true)
+    assert_nil journal.concluded
+    journal.conclude({ ID => [7, 900], OTHER => [2, 900] }, 1000)
+    again = open_journal
+    assert_equal [{ ID => [7, 900], OTHER => [2, 900] }] * 2, [again.concluded, again.clients]
+    again.append(batch({ OTHER => 9 }))
+    again.settle(true)
+    assert_equal [nil, { ID => 7, OTHER => 9 }], [again.concluded, again.stored]
+    last = open_journal
+    assert_equal [7, 900], last.concluded[ID] # until it is known whether the batch counts
+    last.settle(true)
+    assert_nil last.concluded
+  end
+
   def test_it_belongs_to_one_also_after_it_was_made_again
     open_journal.compact(0)
     error = assert_raises(ArgumentError) do

@@ -112,6 +112,19 @@ module Gyre
 
         def stored = @journal.stored
 
+        def clients = @open ? @journal.clients : {}
+
+        def concluded = (@journal.concluded if @open)
+
+        # Never waits for room on the disk: without it, clients may repeat stored records.
+        def conclude(clients)
+          @retries.without_retrying { @journal.conclude(clients, seconds) } if @open && !@journal.open_batch
+        rescue SystemCallError
+          nil
+        end
+
+        def take_over(clients) = (@journal.take_over(clients) if @open)
+
         # Raises Unavailable until the file is open and recovered.
         def stored_by(client_id)
           raise Unavailable, "#{self}: #{trouble}" unless @open

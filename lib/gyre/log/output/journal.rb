@@ -27,6 +27,9 @@ module Gyre
       CLIENTS_LIMIT = 1_000_000
       # A journal is compacted if it has more bytes than this, and four times its snapshot's bytes.
       COMPACT_BYTES = 1024 * 1024
+      # Stands among the clients until the next batch: all records up to their numbers are stored,
+      # in this log file or another.
+      CONCLUDED = "concluded"
 
       attr_reader :path
       attr_reader :open_batch # the last entry read, until it is decided whether it counts
@@ -48,9 +51,28 @@ module Gyre
 
       def used? = @used
 
-      def stored = @clients.transform_values(&:first)
+      # Returns {id => [last stored sequence number, time last seen]}.
+      def clients = @clients.except(CONCLUDED)
+
+      def stored = clients.transform_values(&:first)
 
       def stored_by(client_id) = @clients[client_id]&.first || 0
+
+      # Returns the clients of the last {#conclude}; nil if a batch has followed.
+      def concluded = (clients if @clients.key?(CONCLUDED))
+
+      # Takes the clients of all log files at an orderly end.
+      def conclude(clients, time)
+        take_over(clients)
+        @clients[CONCLUDED] = [0, time]
+        compact(time)
+      end
+
+      # A snapshot precedes the next entry.
+      def take_over(clients)
+        @clients.merge!(clients) { |_, *both| both.max }
+        @ready = false
+      end
 
       def settle(durable)
         batch, @open_batch = @open_batch, nil
@@ -126,7 +148,10 @@ module Gyre
         entry.is_a?(Batch) ? @open_batch = entry : @clients.merge!(entry.clients)
       end
 
-      def count(batch) = batch.clients.each { |id, seq| @clients[id] = [[seq, @clients[id]&.first.to_i].max, batch.time] }
+      def count(batch)
+        @clients.delete(CONCLUDED)
+        batch.clients.each { |id, seq| @clients[id] = [[seq, @clients[id]&.first.to_i].max, batch.time] }
+      end
 
       def forget(time)
         @clients.delete_if { |_, (_, seen)| time - seen > FORGET_AFTER_S }

@@ -130,6 +130,7 @@ module Gyre
         @hub.drain_sockets { @committer.flush([over_s - Clock.now, 0].max) }
         done = @committer.flush([over_s - Clock.now, 0].max)
         @server.report("after #{stop_timeout_s} s #{Units.count(@hub.flow.bytes, "byte is", "bytes are")} still not written") unless done
+        @server.routing.conclude if done
         @hub.send_due
         @committer.rest([over_s - Clock.now, 0].max)
         done

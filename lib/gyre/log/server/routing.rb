@@ -27,6 +27,7 @@ module Gyre
         logs.push(complete(default_log)) unless logs.any? { |log| log[:services].nil? }
         sinks = make_sinks(ingest, logs)
         route(ingest, logs.zip(sinks))
+        share(:concluded, :take_over)
       rescue StandardError
         close
         raise
@@ -36,7 +37,11 @@ module Gyre
 
       def sinks = @pairs.map(&:first)
 
-      def files = outputs.grep(Output::File).size
+      def files = log_files.size
+
+      # Called at an orderly end, when everything is stored: each log file then has the numbers of
+      # all, because the next start may give a service another file.
+      def conclude = share(:clients, :conclude)
 
       # Returns all sinks if `service` is nil.
       def sinks_of(service) = service ? @sinks_of[service.b] : sinks
@@ -57,6 +62,14 @@ module Gyre
       end
 
       private
+
+      def log_files = outputs.grep(Output::File)
+
+      # Gives all log files the clients' highest numbers that one of them tells.
+      def share(telling, taking)
+        clients = log_files.filter_map(&telling).reduce({}) { |all, some| all.merge(some) { |_, *both| both.max } }
+        log_files.each { |file| file.public_send(taking, clients) } unless clients.empty?
+      end
 
       # A service may be in several logs.
       def route(ingest, logs)
