@@ -257,16 +257,21 @@ static bool take_host(struct rest *rest, const char *others, const char *behind,
   return true;
 }
 
-/* Takes what Cisco's devices write before "%SYS-5-CONFIG_I: …": a counter, a host, a time. */
+/* Takes what Cisco's devices write before "%SYS-5-CONFIG_I: …": a counter, a host, a time. Without
+ * a counter and a time, a name is a tag. */
 static void take_cisco(struct rest *rest, struct gyre_log_text *id, struct gyre_log_message *message) {
   struct rest at = *rest;
   struct gyre_log_text host = {rest->at, 0};
   while (at.at < at.end && is_digit(*at.at)) at.at++;
-  const size_t digits = (size_t)(at.at - rest->at);
-  if (at.at < at.end && *at.at == ':') at.at++;
+  if (at.at == at.end || *at.at++ != ':') at = *rest;
+  const size_t digits = at.at > rest->at ? (size_t)(at.at - rest->at) - 1 : 0;
   while (at.at < at.end && *at.at == ' ') at.at++;
   struct rest behind = at;
-  if (take_bsd_time(&behind) || !take_host(&behind, "_.-", ": ", &host)) behind = at;
+  if (take_bsd_time(&behind) || !take_host(&behind, "_.-", ": ", &host) ||
+      (digits == 0 && behind.at < behind.end && *behind.at == '%')) {
+    behind = at;
+    host.length = 0;
+  }
   if (behind.at < behind.end && (*behind.at == '*' || *behind.at == '.')) behind.at++;
   (void)take_bsd_time(&behind);
   if (behind.at == rest->at || behind.at == behind.end || *behind.at != '%') return;

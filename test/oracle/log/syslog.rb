@@ -37,7 +37,7 @@ module LogOracle
                 (?:\ [A-Z]*(?=:\ %))?:?(?:\ |\z)/nx
     TAG = %r{\G(?=[^ :\[]*[a-zA-Z])([\w./()-]+)(?:\[([^\] ]*)\](?:(?=[ ]|\z)|:(?![/\\:]))|:(?![/\\:]))(?: |)}n
     HOST = /\G([\w.:-]*[a-zA-Z0-9])(?: |\z)/n
-    CISCO = /\G(\d*):?\ *(?:([\w.-]*[a-zA-Z0-9]):\ (?!%))?/n
+    CISCO = /\G(?:(\d*):)?\ *(?:([\w.-]*[a-zA-Z0-9]):\ )?/n
     private_constant :PRI, :HEADER, :BARE_HEADER, :BOM, :TIME, :ISO_TIME, :OLD_TIME, :TAG, :HOST, :CISCO
 
     # `host`, `process` and `facility` are nil if they are unknown.
@@ -121,10 +121,8 @@ module LogOracle
       def cisco(bytes, position, message)
         match = CISCO.match(bytes, position)
         [2, 1].each do |group|
-          counted = position + match[1].bytesize
-          counted += 1 if bytes[counted] == ":"
-          at = group == 2 ? (match.end(0) if match[2]) : bytes.index(/[^ ]|\z/n, counted)
-          next unless at
+          at = group == 2 ? (match.end(0) if match[2]) : bytes.index(/[^ ]|\z/n, match[1] ? match.end(1) + 1 : position)
+          next if at.nil? || (group == 2 && match[1].to_s.empty? && bytes[at] == "%")
 
           at += 1 if "*.".include?(bytes[at] || "-")
           at = OLD_TIME.match(bytes, at)&.end(0) || at
