@@ -14,10 +14,12 @@ module EventMachineDifferential
   STORIES = File.expand_path("event_machine_stories.rb", __dir__)
   LIB = File.expand_path("../../lib", __dir__)
   OURS = [LIB, File.join(LIB, "gyre/event_machine/features")].freeze
-  # Programs of one run, and the seconds between their steps.
+  # Programs of one run, and the seconds between their steps; then those that fork.
   COUNT = 60
   STEP_S = 0.1
   PATIENT_STEP_S = 0.6
+  FORKS_COUNT = 6
+  FORKS_PATIENT_STEP_S = 2
 
   # Differences on purpose: the programs leave them out.
   DIFFERENCES = {
@@ -29,7 +31,7 @@ module EventMachineDifferential
     "a file that is streamed to an ended connection" => "succeeds there and fails here",
     "pause of a watched IO, or a connection without callbacks for it" => "aborts the process there",
     "the exit status of a child" => "cannot be asked for there on Ruby 3.0 and later",
-    "a forked child of connections" => "shuts down its parent's connections and calls their unbind there",
+    "a forked child of connections" => "shuts down its parent's connections and calls their unbind there; parents without connections fork",
     "lines with a text of a length" => "the original loses the text's state in the middle of a line"
   }.freeze
 
@@ -38,16 +40,22 @@ module EventMachineDifferential
   def run(seed, seconds, original)
     paths = { "EventMachine" => original, "Gyre" => OURS }
     ends_at = now + seconds
-    count = different = 0
+    count = forks = different = 0
     until now > ends_at
-      numbers = (count...(count += COUNT)).to_a
-      differ = compare(paths, seed, STEP_S, numbers)
-      differ = compare(paths, seed, PATIENT_STEP_S, differ.keys) if differ.any?
-      differ.each_value { |traces| report(*traces) }
-      different += differ.size
+      different += differing(paths, seed, (count...(count += COUNT)).to_a, PATIENT_STEP_S)
+      different += differing(paths, seed, (1..FORKS_COUNT).map { |number| -(forks + number) }, FORKS_PATIENT_STEP_S)
+      forks += FORKS_COUNT
     end
-    puts "#{count} programs of seed #{seed}: #{different} differ"
+    puts "#{count} programs of seed #{seed}, and #{forks} that fork: #{different} differ"
     different.zero?
+  end
+
+  # Reports the programs that differ, and returns how many.
+  def differing(paths, seed, numbers, patient_step_s)
+    differ = compare(paths, seed, STEP_S, numbers)
+    differ = compare(paths, seed, patient_step_s, differ.keys) if differ.any?
+    differ.each_value { |traces| report(*traces) }
+    differ.size
   end
 
   # Returns the pairs that differ, by number.

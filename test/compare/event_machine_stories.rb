@@ -4,7 +4,7 @@
 # watches, timers or children, steps that a seed chooses, and a trace for each of its objects (its
 # callbacks in their order, and the bytes that came between two of them). All programs of a run take
 # their next step at the same time, and steps are far enough from each other for all to be quiet.
-# Prints the traces as JSON.
+# Prints the traces as JSON. Programs with negative numbers fork.
 #
 #   ruby -I… test/compare/event_machine_stories.rb SEED STEP_S NUMBERS…
 
@@ -440,6 +440,92 @@ module EventMachineStories
     end
   end
 
+  # Children of a reactor: `fork_reactor` and a plain fork that runs a reactor of its own. In the
+  # original a child's first act closes its parent's connections, so that these programs have only
+  # timers, ticks, deferred work and a server, whose connections are over at each fork; and they run
+  # in a process of their own. A child tells what it does through a pipe.
+  class Forks < Story
+    def steps = %i[fork_reactor fork_reactor plain_fork connect tick timer deferred]
+
+    def open
+      @ticks, @timers = trace("ticks"), trace("timers")
+      @path = "#{@folder}/forks#{number}"
+      EM.start_unix_domain_server(@path, Plain, self)
+      tick
+    end
+
+    def tick = later { |id| EM.next_tick { @ticks.call(id) } }
+    def timer = later { |id| EM.add_timer(0.01) { @timers.call(id) } }
+    def deferred = later { |id| EM.defer(-> { id }, ->(value) { @ticks.call("deferred", value) }) }
+
+    # A connection from outside, which is over before the next step.
+    def connect
+      outside = UNIXSocket.new(@path)
+      outside.write("hello")
+      EM.add_timer(0.02) { outside.close }
+      nil
+    end
+
+    def fork_reactor = child { |work| EM.fork_reactor(&work) }
+
+    def plain_fork
+      child do |work|
+        fork do
+          EM.run(&work)
+        ensure
+          exit!(0)
+        end
+      end
+    end
+
+    private
+
+    def later
+      yield @random.rand(1000)
+      nil
+    end
+
+    # What is pending in the parent is the parent's.
+    def child
+      tick
+      timer
+      acts = Array.new(@random.rand(1..4)) { any(%i[tick timer defer serve popen]) }
+      reader, writer = IO.pipe
+      peer(reader)
+      yield -> { work(acts, writer) }
+      writer.close
+      nil
+    end
+
+    # Ends when all acts have called back, in any order.
+    def work(acts, writer)
+      @ticks = @timers = @main = Trace.new
+      seen = []
+      state = [EM.reactor_running?, EM.reactor_thread?, EM.connection_count]
+      over = lambda do |*words|
+        next if (seen << words.join(" ")).size < acts.size
+
+        EM.add_timer(0.03) do
+          writer.puts([state, seen.sort, @ticks].to_json)
+          EM.stop
+        end
+      end
+      acts.each { |act| __send__(:"child_#{act}", over) }
+    end
+
+    def child_tick(over) = EM.next_tick { over.call("ticked") }
+    def child_timer(over) = EM.add_timer(0.005) { over.call("timed") }
+    def child_defer(over) = EM.defer(-> { 1 }, ->(value) { over.call("deferred", value) })
+
+    def child_serve(over)
+      path = "#{@path}.#{Process.pid}.#{EM.connection_count}.#{@served = @served.to_i + 1}"
+      EM.start_unix_domain_server(path, Module.new { def receive_data(data) = send_data(data.upcase) && close_connection_after_writing })
+      EM.connect_unix_domain(path, Module.new { define_method(:receive_data) { |data| over.call("served", data) } }).send_data("question")
+    end
+
+    def child_popen(over) = EM.popen("echo child", Module.new { define_method(:receive_data) { |data| over.call(data) } })
+  end
+
   KINDS = [Connected, Connected, Connected, LineBased, Proxied, Datagrams, Ticking, Ticking, Files, Pipes, Children, Secure].freeze
 
   module_function
@@ -448,7 +534,7 @@ module EventMachineStories
     errors = Hash.new(0)
     EM.error_handler { |error| errors[error.message[/\Astory (\d+)\z/, 1] || raise(error)] += 1 }
     Dir.mktmpdir do |folder|
-      stories = numbers.map { |number| KINDS[number % KINDS.size].new(seed, number, folder) }
+      stories = numbers.map { |number| (number.negative? ? Forks : KINDS[number % KINDS.size]).new(seed, number, folder) }
       EM.run do
         EM.set_quantum(10)
         take(stories, STEPS, step_s)

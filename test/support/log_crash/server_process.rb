@@ -64,6 +64,8 @@ module GyreTest
 end
 
 if $PROGRAM_NAME == GyreTest::LogCrash::ServerProcess::PATH
+  GYRE_EARLY_SIGNALS = [] # as in exe/gyre: a TERM while the program loads waits for the server
+  trap("TERM") { GYRE_EARLY_SIGNALS << Signal.list.fetch("TERM") }
   require "gyre/log"
   require "gyre/log/server"
   require_relative "mines"

@@ -188,7 +188,7 @@ module GyreTest
 
         signal(:TERM, @server)
         status = wait_for(PATIENCE_S) { reap_server } or return @books.faults << "the server did not end"
-        @books.faults << "the server ended with #{status}" unless status.success? || status.termsig == 9
+        @books.faults << "the server ended with #{status}" unless orderly?(status)
       end
 
       def fill_disk
@@ -275,9 +275,12 @@ module GyreTest
         @server = nil
         killed(status)
         @counts[:"server kills"] += 1 if status.termsig == 9
-        @books.faults << "a server ended by itself: #{status}" unless status.termsig == 9 || status.success?
+        @books.faults << "a server ended by itself: #{status}" unless orderly?(status)
         status
       end
+
+      # By a kill, or by a TERM that a fresh program has got while Ruby started.
+      def orderly?(status) = status.success? || [9, 15].include?(status.termsig)
 
       def bury_server(_ = nil)
         return unless @server

@@ -119,6 +119,8 @@ module Gyre
             @complete = finish
             leave
           end
+        rescue StandardError => error
+          @failure = error
         ensure
           @hub.loop.stop
         end
