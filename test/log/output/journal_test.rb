@@ -44,7 +44,8 @@ class LogJournalTest < Minitest::Test
     refute_predicate open_journal, :used?
   end
 
-  # After a batch the numbers may be those of this log file alone: others may lack records below them.
+  # After a batch the numbers may be those of this log file alone: others may lack records below
+  # them.
   def test_an_orderly_end_counts_until_the_next_batch
     journal = open_journal
     journal.append(batch({ ID => 3 }))
