@@ -141,6 +141,13 @@ namespace :test do
     GyreSuite.run(*GyreTest::PARTS["churn"], "-v", environment: { "GYRE_TEST_LIMIT_S" => limit_s.to_s }) || abort
   end
 
+  desc "Broadcast for a minute from everywhere to all kinds of subscribers, with restarts, and 20 MB to 1,100 at once (GYRE_MODEL_S, GYRE_ROOM)"
+  task realtime: :compile do
+    environment = { "GYRE_MODEL_S" => "60", "GYRE_ROOM" => "1000", "GYRE_TEST_LIMIT_S" => "900" }
+    files = %w[bursts model room].map { |name| "test/broadcast/#{name}_test.rb" }
+    GyreSuite.run(*files, "-v", environment: environment.merge(ENV.slice(*environment.keys))) || abort
+  end
+
   desc "Use the HTTP client in every way for ten minutes, and leave in every way: nothing is left open (SECONDS=how long)"
   task "churn:client" => :compile do
     limit_s = Integer(ENV.fetch("SECONDS", "600")) * 2 + 300

@@ -83,7 +83,8 @@ module Bench
       # The core that takes what is sent on loopback; 0: the sender's.
       RECEIVER = "/sys/class/net/lo/queues/rx-0/rps_cpus"
       OWN = Column.new("without the clients' side, µs", :own_us, 2)
-      COLUMNS = { "echo" => ["echoes/s", "server CPU, µs an echo"], "broadcast" => ["deliveries/s", "server CPU, µs a delivery"] }.freeze
+      COLUMNS = { "echo" => ["echoes/s", "server CPU, µs an echo"], "broadcast" => ["deliveries/s", "server CPU, µs a delivery"],
+                  "burst" => ["deliveries/s", "server CPU, µs a delivery"] }.freeze
 
       def initialize(key, title, subjects, kind:, clients:)
         rate, cost = COLUMNS.fetch(kind)
@@ -155,6 +156,7 @@ module Bench
       Messages.new("echo-1000", "Echo of 64 bytes, 1,000 sockets", ALL, kind: "echo", clients: 1000),
       Messages.new("broadcast-1000", "Broadcast of 64 bytes to 1,000 sockets", ALL, kind: "broadcast", clients: 1000),
       Messages.new("broadcast-10000", "Broadcast of 64 bytes to 10,000 sockets", ALL - %w[falcon], kind: "broadcast", clients: 10_000),
+      Messages.new("burst-1000", "Bursts of 100 messages of 64 bytes to 1,000 sockets", ALL - %w[falcon], kind: "burst", clients: 1000),
       Idle.new("idle-sockets", "Memory of an idle socket", ALL - %w[c falcon], "sockets"),
       Idle.new("idle-events", "Memory of an idle event stream", ALL - %w[c falcon], "events"),
       Idle.new("idle-cables", "Memory of an idle cable", CABLES, "cables", Idle::CABLES)

@@ -4,11 +4,12 @@
  *   echo       each client sends a message and waits for its echo; counts echoes
  *   broadcast  the first client sends a message, which all get, and waits until all have it; counts
  *              deliveries
+ *   burst      the same, with 100 messages at a time
  *   sockets    each client is left alone once it is open
  *   events     the same for event streams
  *   cables     the same for Action Cable, at /cable
  * Once its clients are open it prints "ready". For each line of its input, a number of seconds, the
- * first two then send that long, await what is under way and print "messages=N seconds=S". It holds
+ * first three then send that long, await what is under way and print "messages=N seconds=S". It holds
  * its clients until its input ends.
  * It never sleeps while it measures: the kernel charges the waking of a client on this machine to
  * the server that sends, which clients elsewhere never cost.
@@ -46,7 +47,7 @@ static int count, epoll_fd, under_way, ending;
 static size_t bytes, frame_bytes, sent_bytes;
 static char *frame, *sent, *buffer; /* a frame as it comes, and as a client sends it */
 static long messages;
-static int broadcast, cables;
+static int broadcast, cables, burst = 1;
 
 static double now_s(void) {
   struct timespec now;
@@ -67,7 +68,7 @@ static void make_frames(void) {
   frame_bytes = HEAD_BYTES + bytes;
   sent_bytes = frame_bytes + MASK_BYTES;
   frame = malloc(frame_bytes);
-  sent = malloc(sent_bytes);
+  sent = malloc(sent_bytes * (size_t)burst);
   buffer = malloc(65536);
   if (!frame || !sent || !buffer) fail("memory");
   static const unsigned char mask[MASK_BYTES] = {0x37, 0xfa, 0x21, 0x3d};
@@ -79,10 +80,12 @@ static void make_frames(void) {
     frame[HEAD_BYTES + i] = (char)('a' + i % 26);
     sent[HEAD_BYTES + MASK_BYTES + i] = (char)(frame[HEAD_BYTES + i] ^ mask[i % MASK_BYTES]);
   }
+  for (int i = 1; i < burst; i++) memcpy(sent + (size_t)i * sent_bytes, sent, sent_bytes);
+  sent_bytes *= (size_t)burst;
 }
 
 static void say(struct client *client) {
-  under_way += broadcast ? count : 1;
+  under_way += broadcast ? count * burst : 1;
   if (send(client->fd, sent, sent_bytes, MSG_NOSIGNAL) != (ssize_t)sent_bytes) fail("send");
 }
 
@@ -196,7 +199,8 @@ int main(int argc, char **argv) {
   int idle = cables || strcmp(kind, "sockets") == 0;
   count = atoi(argv[3]);
   bytes = (size_t)atoi(argv[4]);
-  broadcast = strcmp(kind, "broadcast") == 0;
+  if (strcmp(kind, "burst") == 0) burst = 100;
+  broadcast = burst > 1 || strcmp(kind, "broadcast") == 0;
   make_frames();
   clients = calloc((size_t)count, sizeof(*clients));
   if (!clients) fail("memory");

@@ -127,9 +127,12 @@ module BroadcastBursts
       sources = sizes.first(2).each_with_index.map { |own, index| Thread.new { served.on_loop { publish_all(index, own) } } }
       sources += sizes[2, 2].each_with_index.map { |own, index| Thread.new { publish_all(2 + index, own) } }
       sources << Thread.new { relay_all(4, sizes[4], "model#{served.object_id}") }
+      most = 0
+      watch = Thread.new { most = [most, served.used[:output]].max until sleep(0.001).nil? || sources.none?(&:alive?) }
       passing = Array.new(5) { enter(served, "/model").tap { sleep(0.001 * random.rand(5)) } }
       passing.each { |peer| peer.client.reset }
-      sources.each(&:value)
+      [*sources, watch].each(&:value)
+      assert_operator most, :<, 2 << 20 # the limit, and a message of each source
       Gyre::Broadcast.publish("model", "end")
       steady.each do |reader|
         got = reader.value
