@@ -9,8 +9,8 @@
  *   events     the same for event streams
  *   cables     the same for Action Cable, at /cable
  * Once its clients are open it prints "ready". For each line of its input, a number of seconds, the
- * first three then send that long, await what is under way and print "messages=N seconds=S". It holds
- * its clients until its input ends.
+ * first three then send that long, await what is under way and print "messages=N seconds=S". It
+ * holds its clients until its input ends.
  * It never sleeps while it measures: the kernel charges the waking of a client on this machine to
  * the server that sends, which clients elsewhere never cost.
  */

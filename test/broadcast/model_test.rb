@@ -138,8 +138,8 @@ class BroadcastModelTest < Minitest::Test
   end
 
   def test_each_subscriber_has_each_message_once_and_in_its_publishers_order_until_one_of_both_leaves
-    jobs = "#{RbConfig.ruby} -I#{LIB} jobs.rb"
-    cluster("-w", "2", "--beside", jobs, "--log-format", "none", app: APP, files: { "jobs.rb" => JOBS }, env: { "REDIS" => @server.url }) do |_, program|
+    flags = ["-w", "2", "--beside", "#{RbConfig.ruby} -I#{LIB} jobs.rb", "--log-format", "none"]
+    cluster(*flags, app: APP, files: { "jobs.rb" => JOBS }, env: { "REDIS" => @server.url }) do |_, program|
       @random = Random.new(SEED)
       pauses = [0, 0, 0, 0.001, 0.02]
       subscribers = pauses.map { |pause_s| Subscriber.new(program.port, Random.new(@random.rand(1000)), pause_s) }
