@@ -157,28 +157,32 @@ class BroadcastModelTest < Minitest::Test
 
   private
 
-  # Publishes from everywhere, and restarts once in the first seconds and then now and then.
+  # Publishes from everywhere for some seconds, with a restart after half of it and then each five
+  # seconds.
   def publish_for(program, seconds)
+    threads = Array.new(3) { |thread| Random.new(@random.rand(1000)).then { |random| Thread.new { publish(program, thread, random) } } }
     stop = now + seconds
-    threads = Array.new(3) { |thread| Random.new(@random.rand(1000)).then { |random| Thread.new { publish_until(stop, program, thread, random) } } }
-    restarted = 0
-    until now > stop
-      if now > stop - (seconds / 2) - (restarted * 5)
-        restarted += 1
-        program.signal(:USR1)
-        program.expect(/(?:Rolling restart: all workers run the new code.*?){#{restarted}}/m)
-      end
+    restarts = 0
+    restart_at = stop - (seconds / 2)
+    while now < stop
       sleep(0.01)
+      next if now < restart_at
+
+      program.signal(:USR1)
+      program.expect(/(?:Rolling restart: all workers run the new code.*?){#{restarts += 1}}/m)
+      restart_at += 5
     end
-    threads.each(&:value)
+  ensure
+    @over = true
+    threads&.each(&:value)
   end
 
-  def publish_until(stop, program, thread, random)
+  def publish(program, thread, random)
     (0..).each do |nth|
       source = "s#{thread}.#{nth}"
       count = random.rand(1..60)
       thread.zero? ? relay(source, count) : ask(program, "#{source},#{count},#{random.rand(20..3000)},#{random.rand(2).zero?}")
-      break if now > stop
+      @over ? break : sleep(0.02)
     end
   end
 
