@@ -57,6 +57,20 @@ class TidyTest < Minitest::Test
   # Where a developer's machine shows through.
   MACHINE_PATHS = %r{(?<![\w.])/(?:#{%w[wo+rk ro+ot ho+me tmp/pl+an].join("|").delete("+")})/}.freeze
 
+  # What the papers name beside the project's files: Ruby's header, endings, folders made by
+  # programs, a user's file.
+  ELSEWHERE = %w[ruby.h _test.c _test.rb config/gyre.rb tmp/ vendor/bundle/].freeze
+
+  def test_the_papers_name_files_that_exist
+    papers = %w[ARCHITECTURE.md CONTRIBUTING.md README.md]
+    files = Dir["{*,{bench,docs,examples,exe,ext,fuzz,lib,rakelib,test}/**/{*,}}", base: ROOT].flat_map { |path| ["/#{path}", "/#{path.chomp("/")}/"] }
+    stale = papers.flat_map do |paper|
+      named = read(paper).scan(%r~(?<![\w/.{*-])((?:[\w.-]+/)*[\w-]+\.(?:rb|c|h|rake)|(?:[\w.-]+/)+)(?![\w*{])~).flatten.uniq
+      (named - ELSEWHERE).reject { |name| files.any? { |path| path.end_with?("/#{name}") } }.map { |name| "#{paper}: #{name}" }
+    end
+    assert_empty stale, "these are not there."
+  end
+
   def test_every_file_belongs_to_a_layer
     homeless = ruby_files.reject { |path| layer(path) }
     assert_empty homeless, "add them to LAYERS in #{__FILE__}"
