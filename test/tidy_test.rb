@@ -17,7 +17,7 @@ class TidyTest < Minitest::Test
     [3, "net", %w[lib/gyre.rb lib/gyre/{core,net,settings}.rb lib/gyre/{net,settings}/**]],
     [4, "protocols", %w[lib/gyre/{http,log,memcached,dns,websocket,sse,broadcast,rack_upgrade,live,event_machine}.rb
                        lib/gyre/{http,log,memcached,dns,websocket,sse,broadcast,live,event_machine}/**]],
-    [5, "servers", %w[lib/gyre/{web,async,rails,capybara}.rb lib/gyre/{web,async}/** lib/rackup/** lib/rack/**]],
+    [5, "servers", %w[lib/gyre/{web,async,rails,capybara}.rb lib/gyre/{web,async}/** lib/rackup/** lib/rack/** lib/action_cable/**]],
     [6, "commands", %w[lib/gyre/cli.rb lib/gyre/cli/** exe/*]]
   ].freeze
 
@@ -33,7 +33,8 @@ class TidyTest < Minitest::Test
   COVERED_BY = {
     "lib/gyre/version.rb" => "test/gem_test.rb",
     "lib/gyre/core.rb" => "test/gem_test.rb",
-    "lib/gyre/capybara.rb" => "test/frameworks/rails_test.rb"
+    "lib/gyre/capybara.rb" => "test/frameworks/rails_test.rb",
+    "lib/action_cable/subscription_adapter/gyre.rb" => "test/frameworks/cable_sockets_test.rb"
   }.freeze
 
   # Files longer than their kind's limit, and why.

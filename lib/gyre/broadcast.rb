@@ -187,6 +187,12 @@ module Gyre
         pace(subscribers)
       end
 
+      # Sends a text to some sockets, as {publish} does to those of a topic.
+      # @api private
+      def deliver_to(sockets, text)
+        deliver(Message.new(text, {}), sockets).tap { pace(sockets) }
+      end
+
       # Called when messages of other processes begin to arrive, also after an outage.
       # @api private
       def hears

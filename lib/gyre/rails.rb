@@ -14,6 +14,9 @@ module Gyre
     # `config.gyre.executor = false` turns it off.
     config.gyre = ::ActiveSupport::OrderedOptions.new
     config.gyre.executor = true
+    # Whether Action Cable's connections are sockets of the server (Web::Cable):
+    # `config.gyre.cable = :hijack` makes them hijacked ones, as on other servers.
+    config.gyre.cable = :sockets
 
     # Sets the isolation level :fiber, because requests share a thread. Keeps a level that the app
     # has set; the server refuses :thread.

@@ -35,7 +35,7 @@ module GyreTest
     def free_port = Helpers.free_port
 
     # Polls until the block is true.
-    def eventually(within_s: 30, what: "the condition")
+    def eventually(within_s: 60, what: "the condition")
       deadline = monotonic_s + within_s
       until (result = yield)
         flunk "#{what} did not come true within #{within_s} s" if monotonic_s > deadline

@@ -9,6 +9,7 @@ require "gyre/web/access_log"
 require "gyre/web/blocking"
 require "gyre/web/control/server"
 require "gyre/web/control/snapshot"
+require "gyre/web/frameworks/cable"
 require "gyre/web/frameworks/database_pool"
 require "gyre/web/frameworks/isolation"
 require "gyre/web/frameworks/rack_timeout"
@@ -75,6 +76,7 @@ module Gyre
         Isolation.apply(@log)
         RackTimeout.apply
         RescueResponses.apply
+        Cable.apply(@log) if Loop.native?
         @limits = DatabasePool.apply(@limits, @log) if @follows_pool
         @listening.open
         @metrics.listen

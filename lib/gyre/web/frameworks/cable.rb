@@ -1,0 +1,111 @@
+# frozen_string_literal: true
+
+# Serves Action Cable's connections as Gyre::WebSocket instead of hijacked sockets: without nio4r, a
+# thread or a fiber for each. Stands in for three internal parts, which are alike from Rails 7.1 on:
+#
+#   Connection::WebSocket     its driver is a Cable::Socket; events of a cable run one at a time
+#   the server's event loop   Cable::EventLoop: fibers and timers of the loop
+#   Server::Worker            Cable::Worker: at most worker_pool_size works run at a time, in fibers
+#
+# Cable::Stream sends a broadcast as one frame. Another version than the known ones keeps hijacking.
+# Installed by Gyre::Web::Server before it listens. Loads no part of Rails, and its own only with
+# Action Cable.
+
+module Gyre
+  module Web
+    module Cable
+      # Prepended to ActionCable::Connection::WebSocket.
+      module Driver
+        def initialize(env, event_target, _event_loop, protocols: ::ActionCable::INTERNAL[:protocols])
+          @websocket = Gyre::WebSocket.requested?(env) ? Socket.new(env, event_target, protocols) : nil
+        end
+      end
+
+      # Prepended to ActionCable::Server::Base.
+      module Server
+        def event_loop
+          @event_loop ||= EventLoop.new { |error| logger.error("#{error.class}: #{error.message}\n#{error.backtrace&.join("\n")}") }
+        end
+
+        # Encodes a ping once for all cables.
+        def setup_heartbeat_timer
+          @heartbeat_timer ||= event_loop.timer(::ActionCable::Server::Connections::BEAT_INTERVAL) do
+            usual, others = connections.partition { |each| Cable.socket(each)&.usual? }
+            others.each(&:beat)
+            Cable.deliver(::ActiveSupport::JSON.encode(type: "ping", message: Time.now.to_i), usual)
+          end
+        end
+      end
+
+      # Prepended to ActionCable::Server::Worker.
+      module Worker
+        def initialize(max_size: 5)
+          super
+          @places = Semaphore.new(max_size)
+        end
+
+        # Runs an event of a cable in its own fiber, so that the cable's actions keep their order,
+        # and everything else in a fiber of the loop.
+        def async_invoke(receiver, method, *arguments, connection: receiver, &block)
+          work = -> { @places.acquire { invoke(receiver, method, *arguments, connection: connection, &block) } }
+          Socket.inline?(connection) ? work.call : connection.server.event_loop.post(work)
+        end
+      end
+
+      module_function
+
+      # Installs the parts when Action Cable's server is loaded, unless the app has set
+      # `config.gyre.cable = :hijack`.
+      def apply(log)
+        return if @log || !defined?(::ActionCable) || !defined?(::ActiveSupport.on_load) || hijack?
+
+        @log = log
+        ::ActiveSupport.on_load(:action_cable) { Cable.install }
+      end
+
+      def install
+        %w[broadcast sync/semaphore web/frameworks/cable/event_loop web/frameworks/cable/socket web/frameworks/cable/stream].each do |path|
+          require "gyre/#{path}"
+        end
+        parts = known
+        return @log.info("Action Cable #{::ActionCable.version} is not known here: its sockets are hijacked, as on other servers") unless parts
+
+        parts.each { |part, ours| part.prepend(ours) }
+      end
+
+      # Sends a text to the connections' sockets, as one frame. Those of other loops get it there.
+      def deliver(text, connections)
+        Broadcast.deliver_to(connections.filter_map { |each| socket(each)&.raw }, text)
+      end
+
+      # Returns the connection's {Socket}; nil for a connection that has another kind.
+      def socket(connection)
+        socket = connection.instance_variable_get(:@websocket)&.instance_variable_get(:@websocket)
+        socket if socket.is_a?(Socket)
+      end
+
+      # True if the methods are Action Cable's own ones in a class of the app.
+      def own?(kind, *names) = names.all? { |name| kind.instance_method(name).owner.name&.start_with?("ActionCable::") }
+
+      def hijack?
+        config = ::Rails.application.config if defined?(::Rails.application) && ::Rails.application
+        config.respond_to?(:gyre) && config.gyre.cable == :hijack
+      end
+
+      # Returns Action Cable's parts with ours; nil if one differs from those of Rails 7.1 to 8.1.
+      def known
+        server, connection, map = ::ActionCable::Server, ::ActionCable::Connection, ::ActionCable::SubscriptionAdapter::SubscriberMap
+        same = [[connection::WebSocket, :initialize, %i[req req req key]], [server::Worker, :async_invoke, %i[req req rest key block]],
+                [server::Worker, :initialize, %i[key]], [server::Base, :event_loop, []], [server::Base, :setup_heartbeat_timer, []],
+                [server::Base, :connections, []], [map, :broadcast, %i[req req]], [map, :invoke_callback, %i[req req]],
+                [::ActionCable::Channel::Base, :worker_pool_stream_handler, %i[req req key]]].all? do |part, name, kinds|
+          part.instance_method(name).parameters.map(&:first) == kinds
+        end
+        { connection::WebSocket => Driver, server::Base => Server, server::Worker => Worker, map => Stream::Map,
+          ::ActionCable::Channel::Base => Stream::Channel, connection::Base => Socket::Request } if same
+      rescue NameError
+        nil
+      end
+    end
+  end
+end

@@ -1,0 +1,97 @@
+# frozen_string_literal: true
+
+# A cable's WebSocket, in place of ActionCable::Connection::ClientSocket. It is also the handler of
+# the Gyre::WebSocket, whose events come one at a time and hold no fiber between them.
+
+require "gyre/websocket"
+
+module Gyre
+  module Web
+    module Cable
+      class Socket
+        # The longest message, as websocket-driver has it.
+        MESSAGE_BYTES_LIMIT = 0x3ffffff
+        # A cable keeps its request's environment: these parts of it are of no use to a cable.
+        UNUSED = %w[rack.hijack rack.hijack? rack.response_finished rack.tempfiles rack.after_reply gyre.client_gone gyre.response_trailers
+                    rails.rack_logger_tag_count ORIGINAL_SCRIPT_NAME].freeze
+        # Marks a fiber that runs an event of this connection.
+        HERE = :gyre_cable_event
+
+        # Prepended to ActionCable::Connection::Base.
+        module Request
+          private
+
+          # Behind Rails' middleware the environment has the application's settings already, and
+          # needs no copy with them.
+          def request
+            @request ||= env.key?("action_dispatch.routes") ? ::ActionDispatch::Request.new(env) : super
+          end
+        end
+
+        # Takes the mark off: the event's first work runs in the event's fiber, others as usual.
+        def self.inline?(connection)
+          here = Thread.current[HERE].equal?(connection)
+          Thread.current[HERE] = nil if here
+          here
+        end
+
+        # @return [Gyre::WebSocket, nil] once it is open
+        attr_reader :raw
+
+        def initialize(env, connection, protocols)
+          @env = env
+          @connection = connection
+          @protocols = protocols
+        end
+
+        # True if the connection encodes and sends as Action Cable does, so that a frame may be made
+        # for many cables.
+        def usual?
+          return @usual unless @usual.nil?
+
+          coder = @connection.instance_variable_get(:@coder)
+          @usual = coder.equal?(::ActiveSupport::JSON) && Cable.own?(@connection.class, :transmit, :encode, :beat)
+        end
+
+        def alive? = @raw ? !@raw.closed? : false
+
+        def protocol = @raw&.protocol
+
+        def transmit(message)
+          return false unless alive?
+
+          message = message.is_a?(Array) ? message.pack("C*") : message.to_s
+          Broadcast.deliver_to([@raw], message).positive?
+        end
+
+        def close(code = nil, reason = nil) = @raw&.close(code || 1000, reason || "")
+
+        def rack_response
+          Gyre::WebSocket.open(@env, self, protocols: @protocols, origins: :any, message_bytes_limit: MESSAGE_BYTES_LIMIT)
+        end
+
+        def on_open(raw)
+          @raw = raw
+          @connection.server.event_loop.adopt(raw)
+          UNUSED.each { |key| @env.delete(key) }
+          @env.rehash # into a table of the smallest size
+          @env = nil
+          event { @connection.on_open }
+        end
+
+        def on_message(_, message) = event { @connection.on_message(message) }
+
+        def on_close(raw) = event { @connection.on_close(raw.reason, raw.code) }
+
+        private
+
+        def event
+          Thread.current[HERE] = @connection
+          yield
+        ensure
+          Thread.current[HERE] = nil
+        end
+      end
+    end
+  end
+end

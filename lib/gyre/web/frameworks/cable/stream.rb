@@ -1,0 +1,52 @@
+# frozen_string_literal: true
+
+# A channel's stream without block or coder. A broadcast is encoded once for all cables with the
+# same identifier, and sent to them as one frame, in place of a work for each.
+
+module Gyre
+  module Web
+    module Cable
+      class Stream
+        # Prepended to ActionCable::Channel::Base.
+        module Channel
+          private
+
+          def worker_pool_stream_handler(broadcasting, user_handler, coder: nil)
+            handler = super
+            usual = !user_handler && !coder && Cable.socket(connection)&.usual? &&
+                    Cable.own?(self.class, :transmit, :stream_handler, :default_stream_handler)
+            usual ? Stream.new(connection, @identifier, handler) : handler
+          end
+        end
+
+        # Prepended to ActionCable::SubscriptionAdapter::SubscriberMap.
+        module Map
+          # Each transmission is Action Cable's own while the program listens to it or logs it.
+          def broadcast(channel, message)
+            return super if ::ActionCable.server.logger&.debug? || ::ActiveSupport::Notifications.notifier.listening?("transmit.action_cable")
+
+            all = @sync.synchronize { @subscribers.key?(channel) ? @subscribers[channel].dup : [] }
+            streams, others = all.partition { |each| each.is_a?(Stream) }
+            others.each { |each| invoke_callback(each, message) }
+            return if streams.empty?
+
+            data = ::ActiveSupport::JSON.decode(message)
+            streams.group_by(&:identifier).each do |identifier, some|
+              Cable.deliver(::ActiveSupport::JSON.encode(identifier: identifier, message: data), some.map(&:connection))
+            end
+          end
+        end
+
+        attr_reader :connection, :identifier
+
+        def initialize(connection, identifier, handler)
+          @connection = connection
+          @identifier = identifier
+          @handler = handler
+        end
+
+        def call(message) = @handler.call(message)
+      end
+    end
+  end
+end

@@ -1,0 +1,238 @@
+# frozen_string_literal: true
+
+# Action Cable on the server's sockets (Web::Cable): its protocol, order, timers, ends, adapters,
+# what an app overrides, and the way back to hijacked sockets. Run by `rake test:frameworks`, on
+# Rubies before 3.2 with Rails 7.1.
+
+require "test_helper"
+require "json"
+require "gyre/websocket"
+require "net/http"
+require "web/serving"
+require_relative "bundled"
+
+class CableSocketsTest < Minitest::Test
+  include GyreTest::Serving
+  include GyreTest::Bundled
+
+  APP = <<~'RUBY'
+    require "logger"
+    require "rails"
+    require "gyre"
+    require "action_controller/railtie"
+    require "action_cable/engine"
+    class CableApp < Rails::Application
+      config.eager_load = true
+      config.secret_key_base = "0" * 64
+      config.hosts.clear
+      config.logger = Logger.new($stderr)
+      config.log_level = ENV.fetch("LEVEL", "error").to_sym
+      config.action_cable.disable_request_forgery_protection = true
+      config.action_cable.mount_path = "/cable"
+      config.gyre.cable = ENV["CABLE"].to_sym if ENV["CABLE"]
+    end
+    module ApplicationCable
+      class Connection < ActionCable::Connection::Base
+        identified_by :user
+        def connect = (self.user = request.params["user"] || "anyone") && (reject_unauthorized_connection if user == "bad")
+        def disconnect = $left = [*$left, user]
+      end
+      Channel = Class.new(ActionCable::Channel::Base)
+    end
+    class ChatChannel < ApplicationCable::Channel
+      def subscribed = stream_from("chat")
+      def echo(data) = transmit({ echo: data["text"], user: user })
+      def slow(data) = sleep(data["s"]) && transmit({ slow: true })
+      def say(data) = ActionCable.server.broadcast("chat", data["text"])
+      def fail = raise("on purpose")
+    end
+    class LoudChannel < ChatChannel
+      def transmit(data, via: nil) = super({ loud: data }, via: via)
+    end
+    class RoomChannel < ApplicationCable::Channel
+      periodically(:tick, every: 0.05)
+      def subscribed = params["id"] == 0 ? reject : stream_for(params["id"].to_s)
+      def tick = transmit({ tick: params["id"] })
+    end
+    class BlockChannel < ApplicationCable::Channel
+      def subscribed = stream_from("block", coder: ActiveSupport::JSON) { |data| transmit({ doubled: data * 2 }) }
+      def leave = stop_all_streams
+    end
+    class PagesController < ActionController::Base
+      def broadcast = ActionCable.server.broadcast(params[:to], JSON.parse(params[:data])).then { head(:ok) }
+      def disconnect = ActionCable.server.remote_connections.where(user: params[:user]).disconnect.then { head(:ok) }
+      def figures = render(json: [ActionCable.server.connections.size, Thread.list.size, $left])
+      def frames = render(json: $frames)
+      def listen = ActiveSupport::Notifications.subscribe("transmit.action_cable") { $sent += 1 }.then { head(:ok) }
+      def sent = render(plain: $sent)
+    end
+    $frames = $sent = 0
+    Gyre::WebSocket.singleton_class.prepend(Module.new { def frame(*) = ($frames += 1) && super })
+    ActionCable.server.config.cable = { "adapter" => ENV.fetch("ADAPTER", "async") }
+    CableApp.routes.append { %w[broadcast disconnect figures frames listen sent].each { |name| get name, to: "pages##{name}" } }
+    CableApp.initialize!
+    run CableApp
+  RUBY
+
+  # One cable of a client.
+  class Cable
+    def initialize(test, url, user)
+      @test = test
+      @socket = Gyre::WebSocket.connect("#{url.sub("http", "ws")}/cable?user=#{user}", protocols: %w[actioncable-v1-json])
+    end
+
+    attr_reader :socket
+
+    def send(command, channel = {}, **data)
+      identifier = JSON.generate(channel.is_a?(Hash) ? channel : { channel: channel })
+      @socket.write(JSON.generate({ command: command, identifier: identifier, **(data.empty? ? {} : { data: JSON.generate(data) }) }))
+      self
+    end
+
+    # The next message that is no ping; nil at the end.
+    def read
+      while (text = @socket.read)
+        message = JSON.parse(text)
+        return message unless message["type"] == "ping"
+      end
+    end
+
+    def subscribed(channel)
+      send("subscribe", channel)
+      @test.assert_equal "confirm_subscription", read["type"]
+      self
+    end
+  end
+
+  def self.time_limit_s = 180
+
+  def bundle = RUBY_VERSION < "3.2" ? "rails71" : super
+
+  # One boot for all of these.
+  def test_cables_of_one_server
+    serving do |url|
+      speaks_the_protocol(url)
+      ticks_until_the_channel_ends(url)
+      ends_reach_the_application(url)
+      sends_one_frame(url)
+      tells_listeners(url)
+    end
+  end
+
+  def test_broadcasts_of_the_adapter_gyre_reach_all_workers
+    serving("-w", "2", env: { "ADAPTER" => "gyre" }) do |url|
+      cables = Array.new(12) { |number| enter(url, "user#{number}").subscribed("ChatChannel") }
+      cables.first.send("message", "ChatChannel", action: "say", text: "to all")
+      assert_equal ["to all"], cables.map { |cable| cable.read["message"] }.uniq
+    end
+  end
+
+  def test_one_word_brings_hijacked_sockets_back
+    serving(env: { "CABLE" => "hijack" }) do |url|
+      cable = enter(url, "ann").subscribed("ChatChannel")
+      get(url, "/broadcast?to=chat&data=1")
+      assert_equal 1, cable.read["message"]
+      assert_operator JSON.parse(get(url, "/figures").body)[1], :>, 4 # nio4r's and its pool's
+    end
+  end
+
+  def test_another_version_keeps_hijacking_and_says_so
+    app = APP.sub("module ApplicationCable", "ActionCable::Server::Worker.class_eval { def async_invoke(*) = nil }\n\\0")
+    output = +""
+    serving(app: app, output: output) { |url| assert_equal "404", get(url, "/cable").code }
+    assert_includes output, "is not known here: its sockets are hijacked"
+  end
+
+  private
+
+  def speaks_the_protocol(url)
+    cable = enter(url, "ann")
+    assert_equal "actioncable-v1-json", cable.socket.protocol
+    cable.subscribed("ChatChannel").send("message", "ChatChannel", action: "echo", text: "hé")
+    assert_equal({ "echo" => "hé", "user" => "ann" }, cable.read["message"])
+    cable.send("subscribe", { channel: "RoomChannel", id: 0 })
+    assert_equal "reject_subscription", cable.read["type"]
+    cable.socket.write("no JSON")
+    cable.send("subscribe", "Nothing").send("message", "ChatChannel", action: "fail")
+    cable.send("message", "ChatChannel", action: "slow", s: 0.2).send("message", "ChatChannel", action: "echo", text: "after")
+    assert_equal %w[slow echo], Array.new(2) { cable.read["message"].keys.first }
+    get(url, "/broadcast?to=chat&data=7")
+    assert_equal({ "identifier" => '{"channel":"ChatChannel"}', "message" => 7 }, cable.read)
+    cable.send("unsubscribe", "ChatChannel").subscribed("BlockChannel")
+    get(url, "/broadcast?to=chat&data=8")
+    get(url, "/broadcast?to=block&data=21")
+    assert_equal({ "doubled" => 42 }, cable.read["message"])
+    assert_equal ["disconnect", "unauthorized", nil], enter(url, "bad", nil).then { |bad| [*bad.read.values_at("type", "reason"), bad.read] }
+    assert_equal "404", get(url, "/cable").code
+    cable.socket.close
+  end
+
+  def ticks_until_the_channel_ends(url)
+    cable = enter(url, "ann").subscribed({ channel: "RoomChannel", id: 5 })
+    assert_equal [{ "tick" => 5 }] * 3, Array.new(3) { cable.read["message"] }
+    cable.send("unsubscribe", { channel: "RoomChannel", id: 5 }).send("subscribe", "ChatChannel")
+    message = cable.read
+    message = cable.read while message["message"] == { "tick" => 5 }
+    assert_equal "confirm_subscription", message["type"]
+    get(url, "/broadcast?to=chat&data=1")
+    assert_equal 1, cable.read["message"]
+    cable.socket.close
+  end
+
+  def ends_reach_the_application(url)
+    eventually { JSON.parse(get(url, "/figures").body)[0].zero? }
+    left = JSON.parse(get(url, "/figures").body)[2]
+    ann, bob = %w[ann bob].map { |user| enter(url, user).subscribed("ChatChannel") }
+    get(url, "/disconnect?user=ann")
+    assert_equal({ "type" => "disconnect", "reason" => "remote", "reconnect" => true }, ann.read)
+    assert_nil ann.read
+    bob.send("message", "ChatChannel", action: "echo", text: "stays")
+    assert_equal "stays", bob.read["message"]["echo"]
+    bob.socket.close
+    eventually { JSON.parse(get(url, "/figures").body).values_at(0, 2) == [0, [*left, "ann", "bob"]] }
+  end
+
+  # And takes no threads.
+  def sends_one_frame(url)
+    cables = Array.new(20) { |number| enter(url, "user#{number}").subscribed("ChatChannel") }
+    loud = enter(url, "loud").subscribed("LoudChannel")
+    before = JSON.parse(get(url, "/frames").body)
+    get(url, "/broadcast?to=chat&data=[1]")
+    assert_equal [[1]], cables.map { |cable| cable.read["message"] }.uniq
+    assert_equal({ "loud" => [1] }, loud.read["message"])
+    assert_operator JSON.parse(get(url, "/frames").body) - before, :<=, 10 # two, and pings
+    assert_operator JSON.parse(get(url, "/figures").body)[1], :<=, 4
+    [*cables, loud].each { |cable| cable.socket.close }
+  end
+
+  def tells_listeners(url)
+    cables = Array.new(3) { enter(url, "ann").subscribed("ChatChannel") }
+    get(url, "/listen")
+    get(url, "/broadcast?to=chat&data=1")
+    assert_equal [1], cables.map { |cable| cable.read["message"] }.uniq
+    assert_equal "3", get(url, "/sent").body
+  end
+
+  def serving(*options, app: APP, env: {}, output: +"")
+    Dir.mktmpdir do |folder|
+      File.write("#{folder}/config.ru", app)
+      command = [RbConfig.ruby, EXE, "serve", "-b", "tcp://127.0.0.1:0", *options]
+      with_subprocess(bundled("RACK_ENV" => "production", **env), *command, chdir: folder) do |pid, out, err|
+        program = Program.new(self, pid, out, err, folder)
+        program.expect(/Use Ctrl-C to stop/)
+        yield program.urls.first
+        program.signal(:TERM)
+        assert_equal 0, program.status.exitstatus, program.text(:err)
+        output << program.text(:out) << program.text(:err)
+      end
+    end
+  end
+
+  def enter(url, user, first = "welcome")
+    cable = Cable.new(self, url, user)
+    assert_equal first, cable.read["type"] if first
+    cable
+  end
+
+  def get(url, path) = Net::HTTP.get_response(URI("#{url}#{path}"))
+end
