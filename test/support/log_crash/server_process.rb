@@ -23,7 +23,8 @@ module GyreTest
         server = Gyre::Log::Server.new(bind: settings.fetch("bind"), report: report, interval: settings.fetch("interval"), sync_interval: 1,
                                        logs: logs(settings), default_log: default_log(settings),
                                        restart: ->(_inputs) { fresh_program(settings) }, handover: Gyre::CLI::Log::Handover.receive)
-        server.run { ready&.write("!") } ? 0 : 1
+        serves = -> { ready ? ready.write("!") : File.write(File.join(folder, "fresh"), "!", mode: "a") }
+        server.run { serves.call } ? 0 : 1
       end
 
       # "trace" is not among its levels: what has it is acknowledged and dropped.
@@ -64,8 +65,6 @@ module GyreTest
 end
 
 if $PROGRAM_NAME == GyreTest::LogCrash::ServerProcess::PATH
-  GYRE_EARLY_SIGNALS = [] # as in exe/gyre: a TERM while the program loads waits for the server
-  trap("TERM") { GYRE_EARLY_SIGNALS << Signal.list.fetch("TERM") }
   require "gyre/log"
   require "gyre/log/server"
   require_relative "mines"
