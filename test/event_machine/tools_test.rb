@@ -120,6 +120,20 @@ module EventMachineTests
       assert_equal [3, (1..9).map { |item| item * 2 }], [most, @got]
     end
 
+    # As em-synchrony's FiberIterator, whose `each` works in fibers.
+    def test_a_subclass_that_changes_each_changes_map_and_inject
+      seen = []
+      kind = Class.new(EM::Iterator) do
+        define_method(:each) { |work, after| super(->(item, step) { seen << item and work.call(item, step) }, after) }
+      end
+      EM.run do
+        kind.new([1, 2], 2).map(->(item, step) { step.return(item * 2) }, lambda { |doubled|
+          kind.new(doubled).inject(0, ->(sum, item, step) { step.return(sum + item) }, ->(sum) { seen << sum and EM.stop })
+        })
+      end
+      assert_equal [1, 2, 2, 4, 6], seen
+    end
+
     def test_an_item_that_ends_twice_is_an_error
       error = assert_raises(RuntimeError) { EM.run { EM::Iterator.new([1]).each { |_, step| 2.times { step.next } } } }
       assert_match(/already completed/, error.message)

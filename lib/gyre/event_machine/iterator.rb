@@ -28,7 +28,7 @@ module Gyre
         items = list.to_a.dup unless list.respond_to?(:call)
         @source = items ? -> { items.empty? ? Stop : items.shift } : list
         @concurrency = concurrency
-        @begun = @pending = 0
+        @pending = 0
         @open = false
       end
 
@@ -41,35 +41,39 @@ module Gyre
       # @param work [#call] called with an item and a {Step}
       # @param after [#call, nil] called at the end
       # @return [self]
-      def each(work = nil, after = nil, &block) = start(work || block, after) { nil }
+      def each(work = nil, after = nil, &block)
+        work ||= block
+        raise ArgumentError, "proc or block required for iteration" unless work
+        raise "cannot iterate over an iterator more than once" if @work
 
+        @work, @after = work, after
+        @open = true
+        EventMachine.next_tick { fill }
+        self
+      end
+
+      # Calls {#inject}, which a subclass may have changed.
       # @param work [#call] called with an item and a {Step}, whose `return` takes the result
       # @param after [#call] called with the results, in the items' order
       # @return [self]
       def map(work, after)
-        results = []
-        start(work, -> { after.call(results) }) { |index, result| results[index] = result }
+        count = 0
+        inject([], lambda { |results, item, step|
+          index = (count += 1) - 1
+          work.call(item, Step.new { |result| step.return(results) && results[index] = result })
+        }, after)
       end
 
+      # Calls {#each}, which a subclass may have changed.
       # @param object [Object]
       # @param work [#call] called with object, item and {Step}; `step.return(object)` goes on
       # @param after [#call] called with the last object
       # @return [self]
       def inject(object, work, after)
-        start(->(item, step) { work.call(object, item, step) }, -> { after.call(object) }) { |_, result| object = result }
+        each(->(item, step) { work.call(object, item, Step.new { |result| step.next && object = result }) }, -> { after.call(object) })
       end
 
       private
-
-      def start(work, after, &result)
-        raise ArgumentError, "proc or block required for iteration" unless work
-        raise "cannot iterate over an iterator more than once" if @work
-
-        @work, @after, @result = work, after, result
-        @open = true
-        EventMachine.next_tick { fill }
-        self
-      end
 
       def fill
         while @open && @pending < @concurrency
@@ -83,24 +87,18 @@ module Gyre
       end
 
       def begin_item(item)
-        index = @begun
-        @begun += 1
         @pending += 1
         over = false
-        @work.call(item, Step.new do |*values|
+        @work.call(item, Step.new do
           raise "already completed this iteration" if over
 
           over = true
-          finish(index, *values)
+          EventMachine.next_tick do # one item a tick: the reactor runs between items whose work ends at once
+            @pending -= 1
+            fill
+          end
+          true
         end)
-      end
-
-      def finish(index, *values)
-        @result.call(index, *values)
-        EventMachine.next_tick do # one item a tick: the reactor runs between items whose work ends at once
-          @pending -= 1
-          fill
-        end
       end
     end
   end
