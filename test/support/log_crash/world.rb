@@ -165,7 +165,7 @@ module GyreTest
 
         before = fresh_programs
         signal(:USR2, @server) if wait_for(2) { served? }
-        wait_for(10) { hear || fresh_programs > before || reap_server } # before it serves, a TERM may end Ruby with status 1
+        wait_for(PATIENCE_S) { hear || fresh_programs > before || reap_server } # before it serves, a TERM may end Ruby with status 1
       end
 
       def fresh_programs = File.size?(File.join(@folder, "fresh")).to_i
