@@ -5,11 +5,12 @@
 require "test_helper"
 require "gyre"
 require "gyre/http"
+require "gyre/sse"
 
 class ShareableTest < Minitest::Test
   # Signals come to the main Ractor, and so does the command line. A log client hooks into fork and
-  # exit, which are the process's.
-  MAIN_RACTORS_OWN = /\AGyre::(?:Web|Log|CLI|Signals|Loop::Traps)\b/.freeze
+  # exit, which are the process's. Subscribers and addresses are counted in the main Ractor.
+  MAIN_RACTORS_OWN = /\AGyre::(?:Web|Log|CLI|Signals|Loop::Traps|Broadcast|Live|WebSocket::Addresses)\b/.freeze
 
   def test_a_ractor_may_use_every_constant_and_class
     name = Module.instance_method(:name) # a module may have a method of that name

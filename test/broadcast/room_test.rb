@@ -50,7 +50,8 @@ module BroadcastRoom
   RUBY
 
   def app(env)
-    Gyre::WebSocket.open(env, backlog_timeout_s: env["PATH_INFO"] == "/stuck" ? 0.3 : 120) do |socket|
+    limits = { backlog_bytes_limit: [LIMIT_BYTES / 4, 1 << 20].min, backlog_timeout_s: env["PATH_INFO"] == "/stuck" ? 0.3 : 120 }
+    Gyre::WebSocket.open(env, **limits) do |socket|
       Gyre::Broadcast.subscribe("room", socket)
       socket.write("in")
       socket.read

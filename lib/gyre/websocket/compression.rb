@@ -11,8 +11,8 @@ module Gyre
       NAME = "permessage-deflate"
       MOST_BITS = 15
       # Accepted values of an offer's parameters. (zlib compresses with a window of 9 bits or more.)
-      VALUES = { "server_no_context_takeover" => [nil], "client_no_context_takeover" => [nil],
-                 "server_max_window_bits" => [*"9".."15"], "client_max_window_bits" => [nil, *"8".."15"] }.freeze
+      VALUES = Ractor.make_shareable({ "server_no_context_takeover" => [nil], "client_no_context_takeover" => [nil],
+                                       "server_max_window_bits" => [*"9".."15"], "client_max_window_bits" => [nil, *"8".."15"] })
       # Window bits if the window is kept between messages. 12 bits are 4 KB of earlier messages and
       # take 38 KB of memory; 15 bits would take 268 KB.
       KEPT_BITS = 12
