@@ -46,12 +46,15 @@ module Gyre
         socket = join
         @carrier.each do |texts|
           socket.write(texts.map { |text| %({"broadcast":#{text}}\n) }.join)
-        rescue Errno::EPIPE
-          socket = join # the supervisor has lost the other end
+        rescue Errno::EPIPE # the supervisor has lost the other end
+          socket.close
+          socket = join
           retry
         end
       rescue SystemCallError => error
         @report.call("the supervisor does not take broadcasts any more: #{error.message}; those of this process are lost")
+      ensure
+        socket&.close
       end
 
       def join
