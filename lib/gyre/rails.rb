@@ -17,6 +17,8 @@ module Gyre
     # Whether Action Cable's connections are sockets of the server (Web::Cable):
     # `config.gyre.cable = :hijack` makes them hijacked ones, as on other servers.
     config.gyre.cable = :sockets
+    # Whether these sockets are compressed (RFC 7692), as `compress` of {WebSocket.open}.
+    config.gyre.cable_compression = false
 
     # Sets the isolation level :fiber, because requests share a thread. Keeps a level that the app
     # has set; the server refuses :thread.

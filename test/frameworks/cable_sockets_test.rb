@@ -30,6 +30,7 @@ class CableSocketsTest < Minitest::Test
       config.action_cable.disable_request_forgery_protection = true
       config.action_cable.mount_path = "/cable"
       config.gyre.cable = ENV["CABLE"].to_sym if ENV["CABLE"]
+      config.gyre.cable_compression = true if ENV["COMPRESSION"]
     end
     module ApplicationCable
       class Connection < ActionCable::Connection::Base
@@ -120,10 +121,11 @@ class CableSocketsTest < Minitest::Test
   end
 
   def test_broadcasts_of_the_adapter_gyre_reach_all_workers
-    serving("-w", "2", env: { "ADAPTER" => "gyre" }) do |url|
+    serving("-w", "2", env: { "ADAPTER" => "gyre", "COMPRESSION" => "1" }) do |url|
       cables = Array.new(12) { |number| enter(url, "user#{number}").subscribed("ChatChannel") }
       cables.first.send("message", "ChatChannel", action: "say", text: "to all")
       assert_equal ["to all"], cables.map { |cable| cable.read["message"] }.uniq
+      assert_includes extensions(url), "permessage-deflate"
     end
   end
 
@@ -232,6 +234,16 @@ class CableSocketsTest < Minitest::Test
     cable = Cable.new(self, url, user)
     assert_equal first, cable.read["type"] if first
     cable
+  end
+
+  # What the server takes of a client that offers compression.
+  def extensions(url)
+    fields = { "connection" => "upgrade", "upgrade" => "websocket", "sec-websocket-version" => "13", "sec-websocket-key" => "#{"A" * 22}==",
+               "sec-websocket-extensions" => "permessage-deflate" }
+    TCPSocket.open("127.0.0.1", URI(url).port) do |socket|
+      socket.write("GET /cable HTTP/1.1\r\nhost: localhost\r\n#{fields.map { |name, value| "#{name}: #{value}\r\n" }.join}\r\n")
+      socket.gets("\r\n\r\n")
+    end
   end
 
   def get(url, path) = Net::HTTP.get_response(URI("#{url}#{path}"))

@@ -57,7 +57,7 @@ module Gyre
       # Installs the parts when Action Cable's server is loaded, unless the app has set
       # `config.gyre.cable = :hijack`.
       def apply(log)
-        return if @log || !defined?(::ActionCable) || !defined?(::ActiveSupport.on_load) || hijack?
+        return if @log || !defined?(::ActionCable) || !defined?(::ActiveSupport.on_load) || setting(:cable) == :hijack
 
         @log = log
         ::ActiveSupport.on_load(:action_cable) { Cable.install }
@@ -87,9 +87,10 @@ module Gyre
       # True if the methods are Action Cable's own ones in a class of the app.
       def own?(kind, *names) = names.all? { |name| kind.instance_method(name).owner.name&.start_with?("ActionCable::") }
 
-      def hijack?
+      # Returns a setting of the Rails application's `config.gyre`; nil without one.
+      def setting(name)
         config = ::Rails.application.config if defined?(::Rails.application) && ::Rails.application
-        config.respond_to?(:gyre) && config.gyre.cable == :hijack
+        config.gyre.public_send(name) if config.respond_to?(:gyre)
       end
 
       # Returns Action Cable's parts with ours; nil if one differs from those of Rails 7.1 to 8.1.

@@ -67,7 +67,8 @@ module Gyre
         def close(code = nil, reason = nil) = @raw&.close(code || 1000, reason || "")
 
         def rack_response
-          Gyre::WebSocket.open(@env, self, protocols: @protocols, origins: :any, message_bytes_limit: MESSAGE_BYTES_LIMIT)
+          Gyre::WebSocket.open(@env, self, protocols: @protocols, origins: :any, compress: Cable.setting(:cable_compression) || false,
+                                           message_bytes_limit: MESSAGE_BYTES_LIMIT)
         end
 
         def on_open(raw)
