@@ -53,7 +53,7 @@ class CLILogTest < Minitest::Test
     assert_match(%r{:4: logs\[1\]\.logfile: nothing can be written to udp://; there are: tcp://}, output.err)
     assert_match(/:11: logs\[8\]\.logfile: the path of the Unix socket is missing/, output.err)
     output = gyre("-d", "udp://", "--check")
-    assert_equal [2, "gyre log: --default-log: nothing can be written to udp://; there are: tcp://, unix://, redis://, redis+unix://\n"],
+    assert_equal [2, "gyre log: --default-log: nothing can be written to udp://; there are: tcp://, unix://, redis://, rediss://, redis+unix://\n"],
                  [output.status.exitstatus, output.err.lines.first]
   end
 
