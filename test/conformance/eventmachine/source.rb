@@ -5,7 +5,7 @@
 require "rbconfig"
 
 module GyreConformance
-  GET_LIMIT_S = 300 # for a command that fetches or compiles; gem waits for ever where the registry is away
+  GET_LIMIT_S = 300 # for a command that fetches or compiles
 
   # Runs a command in a folder, quietly. Returns whether it succeeded; says so if it did not.
   def self.get(environment, *command, chdir:)
@@ -19,6 +19,12 @@ module GyreConformance
   # The release, for the Ruby that runs.
   class EventMachineSource
     VERSION = "1.2.7"
+    FILE = "eventmachine-#{VERSION}.gem"
+    FETCH = <<~'RUBY'
+      bytes = Gem::RemoteFetcher.fetcher.fetch_path("#{Gem.sources.first.uri.to_s.chomp("/")}/gems/#{ARGV.first}")
+      File.binwrite(ARGV.first, bytes)
+    RUBY
+    private_constant :FILE, :FETCH
 
     # Where the tests find further gems, if they need any.
     attr_reader :gems
@@ -34,12 +40,13 @@ module GyreConformance
     # Returns the folder of the tests; nil where the gem cannot be had.
     def tests
       path = File.join(@folder, "source", "eventmachine-#{VERSION}", "tests")
-      path if Dir.exist?(path) || (gem("fetch") && gem("unpack", "--target", "source") && Dir.exist?(path))
+      path if Dir.exist?(path) || (fetched? && gem("unpack", "--target", "source") && Dir.exist?(path))
     end
 
     # Returns the load path of the original; nil where it cannot be compiled.
     def original
-      @original ||= [found, gem("install", "--no-document", "--ignore-dependencies", "--install-dir", "gems") && found].find { |paths| paths&.any? }
+      @original ||= [found, fetched? && gem("install", "--local", "--no-document", "--ignore-dependencies", "--install-dir", "gems") && found]
+                    .find { |paths| paths&.any? }
     end
 
     private
@@ -49,11 +56,13 @@ module GyreConformance
       library + Dir[File.join(@folder, "gems/extensions/*/*/*/")] if library.any?
     end
 
-    def gem(command, *options)
+    def gem(command, *options) = GyreConformance.get({}, File.join(RbConfig::CONFIG["bindir"], "gem"), command, FILE, *options, chdir: @folder)
+
+    # Fetches the file alone: `gem fetch` reads the index of all gems, which takes minutes on a busy
+    # machine.
+    def fetched?
       FileUtils.mkdir_p(@folder)
-      name = command == "unpack" ? "eventmachine-#{VERSION}.gem" : "eventmachine"
-      options += ["--version", VERSION] unless command == "unpack"
-      GyreConformance.get({}, File.join(RbConfig::CONFIG["bindir"], "gem"), command, name, *options, chdir: @folder)
+      File.exist?(File.join(@folder, FILE)) || GyreConformance.get({}, RbConfig.ruby, "-rrubygems/remote_fetcher", "-e", FETCH, FILE, chdir: @folder)
     end
   end
 
