@@ -171,7 +171,7 @@ class SyslogComparison
   def written(file)
     return [] unless File.exist?(file)
 
-    File.read(file).scrub.lines.grep(/\n\z/).reject { |line| line.include?('"ready"') && line.include?("probe") }
+    File.read(file, encoding: "UTF-8").scrub.lines.grep(/\n\z/).reject { |line| line.include?('"ready"') && line.include?("probe") }
   end
 
   def patiently
