@@ -58,7 +58,7 @@ class TidyTest < Minitest::Test
   # Where a developer's machine shows through.
   MACHINE_PATHS = %r{(?<![\w.])/(?:#{%w[wo+rk ro+ot ho+me tmp/pl+an].join("|").delete("+")})/}.freeze
 
-  # What the papers name beside the project's files: Ruby's header, endings, folders made by
+  # Names in the papers without a file of the project: Ruby's header, endings, folders made by
   # programs, a user's file.
   ELSEWHERE = %w[ruby.h _test.c _test.rb config/gyre.rb tmp/ vendor/bundle/].freeze
 

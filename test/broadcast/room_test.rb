@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A room in which a burst comes: each client that reads gets all of it, those that do not are cut
-# off, and the server's memory stays within its limit. A sample of a tenth; `rake test:realtime` has
-# 1,000 clients that read, 100 that do not, and 20 MB (GYRE_ROOM).
+# A burst in a room: reading clients get all messages, stuck clients are cut off, and the server's
+# memory stays within its limit. A sample of a tenth; `rake test:realtime` has
+# 1,000 reading clients, 100 stuck ones, and 20 MB (GYRE_ROOM).
 
 require "test_helper"
 require "http/contract"

@@ -485,7 +485,7 @@ module EventMachineStories
       nil
     end
 
-    # What is pending in the parent is the parent's.
+    # Leaves the parent's pending work to the parent.
     def child
       tick
       timer

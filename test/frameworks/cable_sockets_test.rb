@@ -90,7 +90,7 @@ class CableSocketsTest < Minitest::Test
       self
     end
 
-    # The next message that is no ping; nil at the end.
+    # Returns the next message except pings; nil at the end.
     def read
       while (text = @socket.read)
         message = JSON.parse(text)
@@ -236,7 +236,7 @@ class CableSocketsTest < Minitest::Test
     cable
   end
 
-  # What the server takes of a client that offers compression.
+  # Offers compression. Returns the head of the server's response.
   def extensions(url)
     fields = { "connection" => "upgrade", "upgrade" => "websocket", "sec-websocket-version" => "13", "sec-websocket-key" => "#{"A" * 22}==",
                "sec-websocket-extensions" => "permessage-deflate" }

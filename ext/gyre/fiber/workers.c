@@ -121,7 +121,7 @@ static void idle_no_more(struct gyre_scheduler *scheduler, struct gyre_worker *w
   if (scheduler->pool.idle_count < scheduler->pool.idle_least) scheduler->pool.idle_least = scheduler->pool.idle_count;
 }
 
-/* Runs the job and forgets its state. */
+/* Runs the job and forgets its state, unless the job fails. */
 static VALUE run_job(VALUE argument) {
   struct gyre_worker *worker = (struct gyre_worker *)argument;
   if (RB_TYPE_P(worker->storage, T_HASH) && RHASH_SIZE(worker->storage) > 0) {
@@ -317,7 +317,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
   for (;;) {
     int state = 0;
     rb_protect(run_job, (VALUE)worker, &state);
-    bool remembers = state;
+    bool failed = state;
     worker->function = NULL;
     worker->argument = worker->storage = Qnil;
     if (state && reportable()) {
@@ -328,7 +328,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
       }
     }
     bool stays = !worker->once && scheduler->pool.idle_count < GYRE_IDLE_WORKERS_LIMIT && !scheduler->closed;
-    if (!state && stays && remembers) rb_protect(forget_job, Qnil, &state);
+    if (!state && stays && failed) rb_protect(forget_job, Qnil, &state);
 
     release(scheduler, worker);
     if (worker->once) (void)__atomic_add_fetch(&ended_count, 1, __ATOMIC_RELAXED);

@@ -94,25 +94,24 @@ static size_t missing(const struct gyre_log_decoder *decoder, const char *bytes,
   return more < length ? more : length;
 }
 
-/* Completes and delivers the incomplete message; moves `*bytes` behind it. What was read to find
- * the message's end may belong to the next one: it stays incomplete. Returns as feed. */
+/* Completes and delivers the incomplete message; moves `*bytes` behind it. Keeps bytes behind the
+ * message's end for the next message. Returns as feed. */
 static int complete(struct gyre_log_decoder *decoder, const char **bytes, size_t *length) {
   struct gyre_log_message message;
   while (decoder->rest.length > 0) {
     const long taken = gyre_log_cut(&decoder->cutter, decoder->rest.bytes, decoder->rest.length, &message);
     if (taken < 0) return fail(decoder, taken);
-    if (taken > 0) {
-      const int result = deliver(decoder, &message);
-      drop_rest(decoder, result == 0 ? (size_t)taken : decoder->rest.length);
-      if (result != 0) return result;
-    } else if (*length == 0) {
-      return 0;
-    } else {
+    if (taken == 0) {
+      if (*length == 0) return 0;
       const size_t more = missing(decoder, *bytes, *length);
       if (keep(decoder, *bytes, more) < 0) return -ENOMEM;
       *bytes += more;
       *length -= more;
+      continue;
     }
+    const int result = deliver(decoder, &message);
+    drop_rest(decoder, result == 0 ? (size_t)taken : decoder->rest.length);
+    if (result != 0) return result;
   }
   return 0;
 }

@@ -52,7 +52,7 @@ module Gyre
 
       private
 
-      # Waits until the last messages are sent, and reports those that are lost.
+      # Waits for the last messages to leave. Reports lost messages.
       def finish
         @outbox.push("")
         return if @thread.join(EXIT_S)

@@ -67,7 +67,7 @@ module Gyre
 
         def line(text) = %({"broadcast":#{text}}\n)
 
-        # Sends the last broadcasts before the worker's end, and reports those that are lost.
+        # Sends the last broadcasts at the worker's end. Reports lost broadcasts.
         def send_rest
           @outbox.push("")
           rest = @outbox.take.reject(&:empty?).map { |text| line(text) }

@@ -11,6 +11,8 @@
 # Installed by Gyre::Web::Server before it listens. Loads no part of Rails, and its own only with
 # Action Cable.
 
+require "gyre/web/frameworks/isolation"
+
 module Gyre
   module Web
     module Cable
@@ -48,7 +50,7 @@ module Gyre
         # and everything else in a fiber of the loop.
         def async_invoke(receiver, method, *arguments, connection: receiver, &block)
           work = -> { @places.acquire { invoke(receiver, method, *arguments, connection: connection, &block) } }
-          Socket.inline?(connection) ? work.call : connection.server.event_loop.post(work)
+          Socket.claim_event(connection) ? work.call : connection.server.event_loop.post(work)
         end
       end
 
@@ -57,7 +59,7 @@ module Gyre
       # Installs the parts when Action Cable's server is loaded, unless the app has set
       # `config.gyre.cable = :hijack`.
       def apply(log)
-        return if @log || !defined?(::ActionCable) || !defined?(::ActiveSupport.on_load) || setting(:cable) == :hijack
+        return if @log || !defined?(::ActionCable) || !defined?(::ActiveSupport.on_load) || Isolation.setting(:cable) == :hijack
 
         @log = log
         ::ActiveSupport.on_load(:action_cable) { Cable.install }
@@ -86,12 +88,6 @@ module Gyre
 
       # True if the methods are Action Cable's own ones in a class of the app.
       def own?(kind, *names) = names.all? { |name| kind.instance_method(name).owner.name&.start_with?("ActionCable::") }
-
-      # Returns a setting of the Rails application's `config.gyre`; nil without one.
-      def setting(name)
-        config = ::Rails.application.config if defined?(::Rails.application) && ::Rails.application
-        config.gyre.public_send(name) if config.respond_to?(:gyre)
-      end
 
       # Returns Action Cable's parts with ours; nil if one differs from those of Rails 7.1 to 8.1.
       def known

@@ -45,19 +45,25 @@ module Gyre
 
       # Returns the level that the Rails application configures, or nil.
       def configured
-        return unless defined?(::Rails.application) && ::Rails.application.respond_to?(:config)
-
-        config = ::Rails.application.config
+        config = rails_config
         config.active_support.isolation_level if config.respond_to?(:active_support)
       end
+
+      # Returns a setting of the Rails application's `config.gyre`; without one the usual value.
+      def setting(name, usual = nil)
+        config = rails_config
+        config.respond_to?(:gyre) ? config.gyre.public_send(name) : usual
+      end
+
+      # Returns the configuration of the Rails application, or nil.
+      def rails_config = (::Rails.application.config if defined?(::Rails.application) && ::Rails.application.respond_to?(:config))
 
       # Returns Rails' executor, in which events of WebSocket handlers and live pages run; nil
       # without Rails, or if the app has set `config.gyre.executor = false`.
       def executor
         return unless defined?(::Rails.application) && ::Rails.application.respond_to?(:executor)
 
-        config = ::Rails.application.config
-        ::Rails.application.executor unless config.respond_to?(:gyre) && !config.gyre.executor
+        ::Rails.application.executor if setting(:executor, true)
       end
 
       # Releases connections that this thread has leased: otherwise they never return to the pool.

@@ -11,7 +11,7 @@ module Gyre
       # Any thread may call {#post}.
       class EventLoop
         # A repeated call. Timers of one interval share a fiber.
-        Timer = Struct.new(:call, :due_s, :over) do
+        Timer = Struct.new(:task, :due_s, :over) do
           def shutdown = self.over = true
         end
 
@@ -51,7 +51,7 @@ module Gyre
           while (timer = timers.first)
             left_s = timer.due_s - Clock.now
             sleep(left_s) if left_s.positive? && !timer.over
-            post(timer.call) unless timer.over
+            post(timer.task) unless timer.over
             timer.due_s = Clock.now + interval
             timers.shift
             timers << timer unless timer.over

@@ -28,8 +28,9 @@ module Gyre
           end
         end
 
-        # Takes the mark off: the event's first work runs in the event's fiber, others as usual.
-        def self.inline?(connection)
+        # Returns true for the first work of an event of this connection, which runs in the event's
+        # fiber. Removes the mark.
+        def self.claim_event(connection)
           here = Thread.current[HERE].equal?(connection)
           Thread.current[HERE] = nil if here
           here
@@ -67,7 +68,7 @@ module Gyre
         def close(code = nil, reason = nil) = @raw&.close(code || 1000, reason || "")
 
         def rack_response
-          Gyre::WebSocket.open(@env, self, protocols: @protocols, origins: :any, compress: Cable.setting(:cable_compression) || false,
+          Gyre::WebSocket.open(@env, self, protocols: @protocols, origins: :any, compress: Isolation.setting(:cable_compression, false),
                                            message_bytes_limit: MESSAGE_BYTES_LIMIT)
         end
 
