@@ -14,7 +14,7 @@ module EventMachineDifferential
   STORIES = File.expand_path("event_machine_stories.rb", __dir__)
   LIB = File.expand_path("../../lib", __dir__)
   OURS = [LIB, File.join(LIB, "gyre/event_machine/features")].freeze
-  # The number of a run's programs, with the seconds between their steps, and of its forking programs.
+  # Programs of a run and the seconds between their steps. Then the programs that fork.
   COUNT = 60
   STEP_S = 0.1
   PATIENT_STEP_S = 0.6
