@@ -26,8 +26,8 @@ class Board < Gyre::Live
       Gyre::Broadcast.publish("board", "")
     end
 
-    # Returns the side that has fewer visitors.
-    def weaker_side = FourInARow::SIDES.min_by { |side| pages.count { |page| page.side == side } }
+    # Returns the side that has fewer visitors. A page that has just come has none yet.
+    def weaker_side = FourInARow::SIDES.min_by { |side| pages.count { |page| page.on?(side) } }
   end
 
   keep :name, :side
@@ -35,6 +35,7 @@ class Board < Gyre::Live
   # Drawn once and then kept: a page keeps only what mount leaves as it was.
   def name = @name ||= NAMES.sample
   def side = @side ||= Board.weaker_side
+  def on?(side) = @side == side
 
   def mount(_env)
     return unless connected?

@@ -69,7 +69,7 @@ module HTTPSServer
 
   # More of them than are taken in one turn.
   def test_a_head_and_what_lingers_may_come_in_records_of_a_byte
-    serve(HELLO) do |served|
+    serve(HELLO, limits: { linger_timeout_s: 600 }) do |served|
       client = connect(served)
       "GET / HTTP/1.1\r\nHost: a\r\nX-Long: #{"x" * 1_500}\r\n\r\n".each_char { |byte| client.write(byte) }
       assert_equal "hello", client.response.body

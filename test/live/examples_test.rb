@@ -80,8 +80,9 @@ class LiveExamplesTest < Minitest::Test
     assert_equal 4, gold.evaluate("document.querySelectorAll('.board .four').length")
   end
 
+  # A page that is offline sends no click.
   def drop(browser, column)
-    browser.wait_until("document.querySelector('.status').textContent === 'Your move.'")
+    browser.wait_until("document.querySelector('live-view:not([live-offline]) .status')?.textContent === 'Your move.'")
     browser.evaluate("document.querySelectorAll('.column')[#{column}].click()")
   end
 
@@ -114,5 +115,13 @@ class LiveExamplesTest < Minitest::Test
       browser.screenshot(File.join(SCREENSHOTS, "#{name}-#{kind}.png"))
       assert browser.evaluate("document.documentElement.scrollWidth <= #{look[:width]}"), "#{name} is wider than #{kind}"
     end
+  end
+end
+
+class LiveBoardTest < Minitest::Test
+  def test_sides_are_drawn_while_a_page_has_none_yet
+    load File.join(GyreTest::Helpers::ROOT, "examples/live/board.rb")
+    Board.pages.push(Board.new, Board.new)
+    assert_equal %i[red gold], Board.pages.map(&:side).map(&:to_sym)
   end
 end

@@ -34,17 +34,16 @@ class OffloadBlockingTest < Minitest::Test
   end
 
   def test_a_timeout_ends_the_work
+    begun = false
     ended = Thread::Queue.new
-    Gyre.run do |task|
-      assert_raises(Gyre::TimeoutError) do
-        task.with_timeout(0.02) do
-          Gyre.blocking do
-            loop { Thread.pass }
-          ensure
-            ended << true
-          end
-        end
-      end
+    work = lambda do
+      begun = true
+      loop { Thread.pass }
+    ensure
+      ended << true
+    end
+    Gyre.run do |task| # on a busy machine the time may end before the work begins
+      assert_raises(Gyre::TimeoutError) { task.with_timeout(0.02) { Gyre.blocking(&work) } } until begun
     end
     assert ended.pop
   end

@@ -90,7 +90,7 @@ class Chromium
     loop do
       value = evaluate(expression)
       return value if value
-      raise Error, "not true within #{timeout_s} s: #{expression}" if now > deadline
+      raise Error, "not true within #{timeout_s} s: #{expression}; the page: #{seen}" if now > deadline
 
       evaluate("new Promise((again) => setTimeout(again, 25))")
     end
@@ -117,6 +117,12 @@ class Chromium
   end
 
   private
+
+  # Returns what tells why a page is not as it should be.
+  def seen
+    offline = evaluate("!!document.querySelector('[live-offline]')")
+    { offline: offline, complaints: @complaints, text: evaluate("document.body?.innerText").to_s[0, 1000] }
+  end
 
   def start(more)
     commands, @commands = IO.pipe

@@ -31,8 +31,8 @@ module GyreTest
                \Atest/loop/(?:backend_contract|busy_poll|deferred|libkqueue_faults|reports|timer_heap)_test}x
   # Minitest's option for the same: a backend is plain C, too, and each Ruby has it behind epoll.
   NO_RUBY_TESTS = %w[--exclude /\A(?:Scheduler|Loop)\w*::IoUring#/].freeze
-  # What .ci/run leaves out on Ruby 3.4 (GYRE_TEST_SAMPLE), for which 3.1 and 4.0 prove the same.
-  # The rest is next to Ruby's own code: hooks, sockets, TLS, tasks, and HTTP by its contracts.
+  # The same for what Ruby's versions rarely change. The rest is next to Ruby's own code: hooks,
+  # sockets, TLS, tasks, and HTTP by its contracts.
   SAME_ON_EACH_RUBY = %r{\Atest/(?:bench|broadcast|cli|conformance|dns|docs|event_machine|http|live|oracle|rack2|showcase|sse|support|websocket)/|
                          \Atest/(?:async|broadcast|examples|live|native|rails|showcase|sse|tidy)_test|\Atest/async/(?!selector)|
                          \Atest/web/(?!serve_test|tls_serve_test)|

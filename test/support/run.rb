@@ -3,8 +3,8 @@
 # Runs test files, each in a process of its own, as many at a time as there are processors
 # (or GYRE_TEST_JOBS): `ruby -w test/support/run.rb [FILE or FOLDER …] [Minitest's
 # options]`, without a file all but the long ones (parts.rb). Called by bin/test and by Rake's
-# tasks. GYRE_TEST_RUBY and GYRE_TEST_SAMPLE leave out what is the same on each Ruby. The last line
-# adds up; the same counts go to the file named by GYRE_TEST_COUNTS, from which .ci/run adds up.
+# tasks. GYRE_TEST_RUBY leaves out what is the same on each Ruby. The last line adds up; the same
+# counts go to the file named by GYRE_TEST_COUNTS, from which .ci/run adds up.
 require_relative "suite"
 require_relative "parts"
 require_relative "runner"
@@ -18,10 +18,9 @@ files = named.flat_map do |path|
   (inside - GyreTest::PARTS.values.flatten).then { |short| short.empty? ? inside : short } # a long one is named, or its folder is
 end
 if ENV.delete("GYRE_TEST_RUBY")
-  files = files.grep_v(GyreTest::NO_RUBY)
+  files = files.grep_v(GyreTest::NO_RUBY).grep_v(GyreTest::SAME_ON_EACH_RUBY)
   options.concat(GyreTest::NO_RUBY_TESTS)
 end
-files = files.grep_v(GyreTest::SAME_ON_EACH_RUBY) if ENV["GYRE_TEST_SAMPLE"] # it stays, for the Gemfile asks it, too
 
 options.push("--seed", (Random.new_seed % 100_000).to_s) unless options.any? { |option| option.match?(/\A(?:-s|--seed)/) }
 options.push("--no-plugins")
