@@ -270,28 +270,27 @@ module Gyre
 
       def perform(request, interim)
         report = Report.new(request, @instrument) if @instrument || Tally.counting?
-        held = []
-        exchange = attempt(request, interim, held, report)
+        exchange = attempt(request, interim, report)
         report&.head
-        response = Response.new(request, exchange, held, report)
+        response = Response.new(request, exchange, report)
       ensure
-        request.pool.give(held) if held && !response # again, if an exception has ended the attempt's end
+        request.pool.give(request) unless response # again, if an exception has ended the attempt's end
       end
 
-      # Returns the exchange with the response's head, on the connection in `held`.
-      def attempt(request, interim, held, report)
+      # Returns the exchange with the response's head.
+      def attempt(request, interim, report)
         pool = request.pool
         tries = 0
         begin
           exchange = connection = nil
-          connection = pool.take(held, request.until_s, request.safe? && @limits.retries_limit.positive?)
+          connection = pool.take(request, request.safe? && @limits.retries_limit.positive?)
           used = connection.used?
           report&.connected(connection)
           exchange = connection.request(request.method, request.sent_target, request.fields, request.body, request.until_s, &interim)
         rescue Unanswered => error
           # A try on a stale connection, which has sent nothing, does not count.
           tries += 1 unless used && !error.processed? && connection.closed?
-          pool.give(held)
+          pool.give(request)
           retry if request.repeatable? && tries <= @limits.retries_limit * (error.processed? ? 1 : REFUSALS) &&
                    (!error.processed? || (used && request.idempotent?))
           raise failed(error.error, request, :send, report)
@@ -301,7 +300,7 @@ module Gyre
           report&.finish(error.cause)
           raise error.cause
         ensure
-          pool.give(held) unless exchange
+          pool.give(request) unless exchange
         end
       end
 

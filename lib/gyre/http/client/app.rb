@@ -20,8 +20,8 @@ module Gyre
           @fields = { **origin.fields, **fields }.compact.freeze
         end
 
-        def take(held, _until_s, _safe) = held[0] = App.new(@app, @origin, @fields)
-        def give(_held) = nil
+        def take(request, _safe) = request.connection = App.new(@app, @origin, @fields)
+        def give(_request) = nil
         def detach(_connection) = nil
         def close = nil
         def idle = 0

@@ -13,10 +13,8 @@ module Gyre
       class Pool
         # No connection became free in time.
         Exhausted = Class.new(Gyre::TimeoutError)
-        # A place whose connection is being made.
-        Making = Struct.new(:over)
         RECHECK_S = 1
-        private_constant :Making, :RECHECK_S
+        private_constant :RECHECK_S
 
         # `last_use`: a number that grows with each use of a pool of this home.
         attr_reader :origin, :fields, :last_use
@@ -30,30 +28,28 @@ module Gyre
           renew
         end
 
-        # Puts a connection for a request into the Array `held`, and returns it; waits if all are
-        # busy. If the request may be repeated (`safe`), the check that the connection is open may
-        # be 1 ms old. An exception, which a thread may get anywhere, loses no connection: it is in
-        # `held` or in the pool.
-        def take(held, until_s, safe)
+        # Gives the request a connection, and returns it; waits if all are busy. If the request may
+        # be repeated (`safe`), the check that the connection is open may be 1 ms old. An exception,
+        # which a thread may get anywhere, loses no connection: the request or the pool has it.
+        def take(request, safe)
           renew if @pid != Process.pid
-          place = kept(held, safe) || @lock.synchronize { wait(held, until_s) }
-          place.is_a?(Making) ? connect(held, place, until_s) : place
+          kept(request, safe) || @lock.synchronize { wait(request) } || connect(request)
         end
 
         # Takes the connection back. May be called again after an exception.
-        def give(held)
-          connection = held.first or return
-          return held.clear && connection.close if @pid != Process.pid
+        def give(request)
+          connection = request.connection or return
+          return request.release.close if @pid != Process.pid
 
           @last_use = @home.used
           if connection.shared?
-            held.clear
+            request.release
             connection.idle? && (connection.closed? || @retired) ? drop(connection) : signal
           elsif @retired || !connection.rest
             drop(connection)
-            held.clear
+            request.release
           else
-            (connection = held.pop) && @idle.push(connection) # another thread may have given it
+            (connection = request.release) && @idle.push(connection) # another thread may have given it
             signal
           end
         end
@@ -97,21 +93,22 @@ module Gyre
         # it.
         def retire = @retired = @idle.empty? && @shared.empty? && @waiting.zero? && open.none?
 
-        # Returns the places that are taken. A place is not taken for good: if its connection was
-        # lost by an exception, a kill or a forgotten response, the collector frees it.
-        def open = @places.select { |place| place.is_a?(Making) ? !place.over : !place.transport.closed? }
+        # Returns who has a place: connections, and requests that make one. No place is taken for
+        # good: if its owner was lost by an exception, a kill or a forgotten response, the collector
+        # frees it.
+        def open = @places.select { |owner| owner.is_a?(Request) ? owner.connecting : !owner.transport.closed? }
 
         private
 
         # A waiter increments @waiting before it looks for a connection; otherwise it could miss a
         # wake-up.
-        def kept(held, safe = false)
-          while (held[0] = @idle.pop)
-            return held.first if held.first.ready?(safe)
+        def kept(request, safe = false)
+          while (connection = request.connection = @idle.pop)
+            return connection if connection.ready?(safe)
 
-            drop(held.first)
+            drop(connection)
           end
-          held[0] = usable_shared unless @shared.empty?
+          request.connection = usable_shared unless @shared.empty?
         end
 
         def usable_shared
@@ -119,22 +116,22 @@ module Gyre
           @shared.find { |connection| connection.capacity.positive? }
         end
 
-        # Returns a connection, or a place for which the caller must make one. While a connection
-        # that may be shared is being made, other callers wait for it and get its failure. Asks the
-        # collector for lost places before it fails.
-        def wait(held, until_s)
+        # Returns a connection, or nil if the request has a place for one that it must make. While a
+        # connection that may be shared is being made, other callers wait for it and get its
+        # failure. Asks the collector for lost places before it fails.
+        def wait(request)
           limits = @origin.limits
-          at = [limits.pool_timeout_s && (Clock.now + limits.pool_timeout_s), until_s].compact.min
+          at = [limits.pool_timeout_s && (Clock.now + limits.pool_timeout_s), request.until_s].compact.min
           failure = @failure
           asked = false
           @waiting += 1
           loop do
-            connection = kept(held)
+            connection = kept(request)
             return connection if connection
             raise @failure.dup unless @failure.equal?(failure)
 
-            shares = @origin.perhaps_shared? && open.any?(Making)
-            return new_place if !shares && (room?(limits.connections_limit) || drop_useless)
+            shares = @origin.perhaps_shared? && open.any?(Request)
+            return take_place(request) if !shares && (room?(limits.connections_limit) || drop_useless)
 
             left = at && (at - Clock.now)
             if left && left <= 0
@@ -161,10 +158,12 @@ module Gyre
         end
 
         # Drops closed connections now and then.
-        def new_place
+        def take_place(request)
           limit = @origin.limits.connections_limit
           @places = WeakSet.new(open) if @places.size > (2 * limit) + 8
-          Making.new(false).tap { |place| @places.add(place) }
+          request.connecting = true
+          @places.add(request)
+          nil
         end
 
         # Ends an idle HTTP/2 connection that takes no requests, such as a silent one.
@@ -179,18 +178,18 @@ module Gyre
           raise Exhausted, "all #{open.size} connections are in use: raise connections_limit or pool_timeout_s"
         end
 
-        def connect(held, place, until_s)
+        def connect(request)
           @home.make_room
-          held[0] = connection = @origin.connect(until_s)
+          request.connection = connection = @origin.connect(request.until_s)
           @places.add(connection)
           @shared << connection if connection.shared?
           connection
         rescue *FAILURES => error
-          own = error.is_a?(Gyre::TimeoutError) && (error.deadline || (until_s && Clock.now >= until_s))
+          own = error.is_a?(Gyre::TimeoutError) && (error.deadline || (request.until_s && Clock.now >= request.until_s))
           @failure = error if @origin.perhaps_shared? && !own
           raise
         ensure
-          place.over = true
+          request.connecting = false
           freed(all: true)
         end
 
@@ -224,7 +223,7 @@ module Gyre
           @changed = Thread::ConditionVariable.new
           @idle = [] # HTTP/1.1 connections; the connection used last is at the end
           @shared = [] # HTTP/2 connections
-          @places = WeakSet.new # connections and Making
+          @places = WeakSet.new # of connections and requests
           @waiting = 0
           @full_s = 0 # until when there is surely no room
           @failure = nil # error of the last connection that others waited for

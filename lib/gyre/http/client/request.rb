@@ -23,7 +23,9 @@ module Gyre
         private_constant :SAFE, :IDEMPOTENT, :ABOUT_BODY, :FOR_RANGE
 
         attr_reader :method, :pool, :target, :body, :until_s
-        attr_accessor :fields
+        # `connection`: the one that it is on, from the pool's take to its give. `connecting`: true
+        # while it makes that.
+        attr_accessor :fields, :connection, :connecting
 
         def initialize(method, pool, target, until_s, headers, body = nil)
           @method = method
@@ -33,6 +35,8 @@ module Gyre
           headers = FOR_RANGE.merge(headers) if headers&.key?("range")
           @fields = headers ? pool.fields.merge(headers).compact : pool.fields
           @body = body
+          @connection = nil
+          @connecting = false
         end
 
         class << self
@@ -116,6 +120,12 @@ module Gyre
         def decodes?
           chosen = fields["accept-encoding"]
           !chosen.nil? && (chosen.equal?(pool.fields["accept-encoding"]) || chosen.equal?(FOR_RANGE["accept-encoding"]))
+        end
+
+        # Returns the connection, once: another thread gets nil.
+        def release
+          connection, @connection = @connection, nil
+          connection
         end
 
         def inspect = "#<#{self.class} #{method} #{url}>"

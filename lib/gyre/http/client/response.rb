@@ -28,14 +28,14 @@ module Gyre
         attr_reader :trailers
 
         # @api private
-        def initialize(request, exchange, held, report = nil)
+        def initialize(request, exchange, report = nil)
           @request = request
           @status = exchange.status
           @head = exchange.head
-          @protocol = held.first.protocol
+          @protocol = request.connection.protocol
           @exchange = exchange
-          @held = held # its connection
           @report = report
+          @received = 0 # bytes of the body
           leave if exchange.over?
         end
 
@@ -109,7 +109,7 @@ module Gyre
           @body ? yield(@body) : decode(&block)
           self
         ensure
-          spend if block && !@body && received.positive?
+          spend if block && !@body && @received.positive?
         end
 
         # Writes the decoded body to an IO or a file.
@@ -168,7 +168,7 @@ module Gyre
 
         # The connection after a switch of protocols.
         # @api private
-        def connection = @held.first
+        def connection = @request.connection
 
         private
 
@@ -184,11 +184,11 @@ module Gyre
 
           decoder = decoder_of(headers["content-encoding"]) if encoded?
           while (piece = read_piece)
-            too_large(most) if most && received > most
+            too_large(most) if most && @received > most
             decoder ? decoder.decode(piece, &block) : yield(piece)
             too_large(most) if most && decoder && decoder.passed > most
           end
-          raise Decoders::Damaged, "the #{headers["content-encoding"]} body is cut" if decoder && received.positive? && !decoder.finish(&block)
+          raise Decoders::Damaged, "the #{headers["content-encoding"]} body is cut" if decoder && @received.positive? && !decoder.finish(&block)
         rescue Decoders::Damaged => error
           raise(@failure = Client.wrap(error, @request, :body))
         ensure
@@ -196,7 +196,6 @@ module Gyre
           close
         end
 
-        def received = @received || 0
         def limits = @request.pool.origin.limits
 
         def read_piece
@@ -204,7 +203,7 @@ module Gyre
           return unless @exchange
 
           piece = limits.body_rate_bytes_limit.positive? ? read_at_rate(limits.body_rate_bytes_limit) : @exchange.read
-          @received = received + piece.bytesize if piece
+          @received += piece.bytesize if piece
           leave if @exchange&.over?
           piece
         rescue *FAILURES => error
@@ -219,7 +218,7 @@ module Gyre
         def read_at_rate(rate)
           since = Clock.now
           @waited_s ||= 0
-          left_s = [[RATE_AFTER_S, received.fdiv(rate)].max - @waited_s, 0].max
+          left_s = [[RATE_AFTER_S, @received.fdiv(rate)].max - @waited_s, 0].max
           piece = @exchange.read(left_s)
           @waited_s += Clock.now - since
           piece
@@ -227,7 +226,7 @@ module Gyre
           raise if error.deadline || Clock.now < since + left_s
 
           passed_s = (@waited_s + Clock.now - since).round
-          raise Gyre::TimeoutError, "#{received} bytes in #{passed_s} s: slower than body_rate_bytes_limit", cause: nil
+          raise Gyre::TimeoutError, "#{@received} bytes in #{passed_s} s: slower than body_rate_bytes_limit", cause: nil
         end
 
         def too_large(most)
@@ -239,11 +238,11 @@ module Gyre
         def leave
           exchange = @exchange or return
           @trailers = exchange.trailers
-          status == 101 ? @request.pool.detach(@held.first) : @request.pool.give(@held) # 101: it speaks another protocol now
+          status == 101 ? @request.pool.detach(connection) : @request.pool.give(@request) # 101: it speaks another protocol now
           return unless @exchange
 
           @exchange = nil
-          @report&.finish(self, received) unless status == 101
+          @report&.finish(self, @received) unless status == 101
         end
       end
     end

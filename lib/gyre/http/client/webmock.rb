@@ -56,7 +56,8 @@ module Gyre
             app = App.new(->(_env) { [stub.status.first.to_i, headers, [stub.body.to_s]] }, request.pool.origin, request.pool.fields)
             asked = Request.new(request.method, app, request.target, request.until_s, nil, request.body)
             asked.fields = request.fields
-            Response.new(asked, app.request(request.method, request.target, request.fields, nil, nil), [app])
+            asked.connection = app
+            Response.new(asked, app.request(request.method, request.target, request.fields, nil, nil))
           end
 
           def report(signature, response)
