@@ -35,6 +35,10 @@ module Bench
       pids.sum { |pid| read("/proc/#{pid}/status")[/^VmRSS:\s*(\d+)/, 1].to_i }
     end
 
+    def threads
+      pids.sum { |pid| read("/proc/#{pid}/status")[/^Threads:\s*(\d+)/, 1].to_i }
+    end
+
     def peak_rss_kb
       pids.sum { |pid| read("/proc/#{pid}/status")[/^VmHWM:\s*(\d+)/, 1].to_i }
     end

@@ -12,7 +12,8 @@ module Bench
   class RealtimeSuite < Suite
     LABELS = { "gyre" => "Gyre, with a handler", "gyre-fiber" => "Gyre, a fiber for each socket", "iodine" => "Iodine",
                "ws" => "node, ws", "falcon" => "Falcon, async-websocket", "c" => "C, epoll",
-               "gyre-cable" => "Action Cable on Gyre", "puma-cable" => "Action Cable on Puma" }.freeze
+               "gyre-cable" => "Action Cable on Gyre", "gyre-hijack-cable" => "Action Cable on Gyre, hijacked",
+               "puma-cable" => "Action Cable on Puma" }.freeze
     NODE_PACKAGES = %w[ws bufferutil].freeze
 
     # How each server is started.
@@ -83,13 +84,15 @@ module Bench
       # The core that takes what is sent on loopback; 0: the sender's.
       RECEIVER = "/sys/class/net/lo/queues/rx-0/rps_cpus"
       OWN = Column.new("without the clients' side, µs", :own_us, 2)
-      COLUMNS = { "echo" => ["echoes/s", "server CPU, µs an echo"], "broadcast" => ["deliveries/s", "server CPU, µs a delivery"],
-                  "burst" => ["deliveries/s", "server CPU, µs a delivery"] }.freeze
+      HALF = Column.new("until half have it, ms", :half_ms, 1)
+      DELIVERIES = ["deliveries/s", "server CPU, µs a delivery"].freeze
+      COLUMNS = { "echo" => ["echoes/s", "server CPU, µs an echo"] }.freeze
+      MORE = { "broadcast" => [OWN], "room" => [HALF] }.freeze
 
       def initialize(key, title, subjects, kind:, clients:)
-        rate, cost = COLUMNS.fetch(kind)
+        rate, cost = COLUMNS.fetch(kind, DELIVERIES)
         super(key, title, subjects: subjects,
-                          columns: [Column.new(rate, :messages_per_s, 0), Column.new(cost, :cpu_us, 2), *([OWN] if kind == "broadcast"),
+                          columns: [Column.new(rate, :messages_per_s, 0), Column.new(cost, :cpu_us, 2), *MORE[kind],
                                     Column.new("RSS, MB", :rss_mb, 1)])
         @kind = kind
         @clients = clients
@@ -102,7 +105,7 @@ module Bench
             result = LoadClient.messages(clients, server, settings[:seconds])
             own = received_elsewhere { LoadClient.messages(clients, server, settings[:seconds]) } if columns.include?(OWN)
             { messages_per_s: result["messages"] / result["seconds"], cpu_us: result["cpu_us"], own_us: own&.fetch("cpu_us"),
-              rss_mb: server.tree.rss_kb / 1024.0 }
+              half_ms: result["half_ms"], rss_mb: server.tree.rss_kb / 1024.0 }
           end
         end
       end
@@ -131,7 +134,8 @@ module Bench
       def initialize(key, title, subjects, kind, count = COUNT)
         super(key, "#{title} (#{count.to_s.insert(-4, ',')} open)", subjects: subjects,
               columns: [Column.new("RSS, KB each", :rss_kb_each, 2), Column.new("RSS with none, MB", :rss_before_mb, 1),
-                        Column.new("RSS with all, MB", :rss_mb, 1), Column.new("CPU, ms a second", :cpu_ms, 1)])
+                        Column.new("RSS with all, MB", :rss_mb, 1), Column.new("CPU, ms a second", :cpu_ms, 1),
+                        *(Column.new("threads", :threads, 0) if kind == "cables")])
         @kind = kind
         @count = count
       end
@@ -143,13 +147,14 @@ module Bench
             before_s = server.tree.cpu_s
             sleep(seconds = settings[:seconds] * 2)
             { rss_kb_each: (server.tree.rss_kb - before_kb) / (@count - WARM_UP).to_f, rss_before_mb: before_kb / 1024.0,
-              rss_mb: server.tree.rss_kb / 1024.0, cpu_ms: (server.tree.cpu_s - before_s) / seconds * 1e3 }
+              rss_mb: server.tree.rss_kb / 1024.0, cpu_ms: (server.tree.cpu_s - before_s) / seconds * 1e3,
+              threads: server.tree.threads }
           end
         end
       end
     end
 
-    CABLES = %w[gyre-cable puma-cable].freeze
+    CABLES = %w[gyre-cable gyre-hijack-cable puma-cable].freeze
     ALL = (LABELS.keys - CABLES).freeze
     SCENARIOS = [
       Messages.new("echo-100", "Echo of 64 bytes, 100 sockets", ALL, kind: "echo", clients: 100),
@@ -159,7 +164,9 @@ module Bench
       Messages.new("burst-1000", "Bursts of 100 messages of 64 bytes to 1,000 sockets", ALL - %w[falcon], kind: "burst", clients: 1000),
       Idle.new("idle-sockets", "Memory of an idle socket", ALL - %w[c falcon], "sockets"),
       Idle.new("idle-events", "Memory of an idle event stream", ALL - %w[c falcon], "events"),
-      Idle.new("idle-cables", "Memory of an idle cable", CABLES, "cables", Idle::CABLES)
+      Idle.new("idle-cables", "Memory of an idle cable", CABLES, "cables", Idle::CABLES),
+      Messages.new("room-2000", "Action Cable: broadcast of 64 bytes to 2,000 cables", CABLES, kind: "room", clients: 2000),
+      Messages.new("room-5000", "Action Cable: broadcast of 64 bytes to 5,000 cables", CABLES, kind: "room", clients: 5000)
     ].freeze
 
     def name = "realtime"
@@ -199,10 +206,17 @@ module Bench
         [figure("#{text}, resident, without a fiber", :at_most, 1, " KB", 2, "idle-#{kind}", :rss_kb_each),
          figure("… with one", :at_most, 14, " KB", 2, "idle-#{kind}", :rss_kb_each, subject: "gyre-fiber")]
       end
-      echoes + broadcasts + idle
+      echoes + broadcasts + idle + cables
     end
 
     private
+
+    def cables
+      [ratio("5,000 idle cables: memory against Puma's", :at_most, 0.5, "idle-cables", :rss_mb, "gyre-cable", "puma-cable"),
+       *[2000, 5000].map do |count|
+         ratio("broadcast to #{count} cables: CPU time against Puma's", :at_most, 0.33, "room-#{count}", :cpu_us, "gyre-cable", "puma-cable")
+       end]
+    end
 
     def best(text, limit, key, metric)
       Target.new(text: text, direction: :at_most, limit: limit, unit: " ×", decimals: 2,

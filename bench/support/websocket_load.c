@@ -8,9 +8,12 @@
  *   sockets    each client is left alone once it is open
  *   events     the same for event streams
  *   cables     the same for Action Cable, at /cable
- * Once its clients are open it prints "ready". For each line of its input, a number of seconds, the
- * first three then send that long, await what is under way and print "messages=N seconds=S". It
- * holds its clients until its input ends.
+ *   room       broadcast by Action Cable: each client subscribes to RoomChannel, whose action speak
+ *              sends all a text
+ * Once its clients are open it prints "ready". For each line of its input, a number of seconds, all
+ * but the idle ones then send that long, await what is under way and print "messages=N seconds=S
+ * half_ms=T", T being the mean time until half of the clients had a message. It holds its clients
+ * until its input ends.
  * It never sleeps while it measures: the kernel charges the waking of a client on this machine to
  * the server that sends, which clients elsewhere never cost.
  */
@@ -37,17 +40,22 @@
   "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"                                         \
   "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
+#define CABLE_BYTES 512 /* for the frames of a cable that have come in part */
+#define ROOM "\"identifier\":\"{\\\"channel\\\":\\\"RoomChannel\\\"}\""
+
 struct client {
   int fd;
-  size_t received; /* of the message that it waits for */
+  size_t received; /* of the message that it waits for, or in `cable` */
+  char *cable;     /* what has come; NULL unless it is in a room */
 };
 
 static struct client *clients;
 static int count, epoll_fd, under_way, ending;
 static size_t bytes, frame_bytes, sent_bytes;
 static char *frame, *sent, *buffer; /* a frame as it comes, and as a client sends it */
-static long messages;
-static int broadcast, cables, burst = 1;
+static long messages, rounds;
+static double said_s, halves_s;
+static int broadcast, cables, room, burst = 1;
 
 static double now_s(void) {
   struct timespec now;
@@ -84,7 +92,22 @@ static void make_frames(void) {
   sent_bytes *= (size_t)burst;
 }
 
+/* A cable's message as a client sends it, with a mask of zeros. */
+static size_t make_command(char *into, const char *text) {
+  size_t length = strlen(text), head = length > 125 ? 8 : 6;
+  memset(into, 0, head);
+  into[0] = (char)0x81;
+  into[1] = (char)(0x80 | (length > 125 ? 126 : length));
+  if (length > 125) {
+    into[2] = (char)(length >> 8);
+    into[3] = (char)length;
+  }
+  memcpy(into + head, text, length);
+  return head + length;
+}
+
 static void say(struct client *client) {
+  said_s = now_s();
   under_way += broadcast ? count * burst : 1;
   if (send(client->fd, sent, sent_bytes, MSG_NOSIGNAL) != (ssize_t)sent_bytes) fail("send");
 }
@@ -110,10 +133,10 @@ static void open_client(struct client *client, int port, int events) {
   size_t length = 0;
   client->fd = connected((int)(client - clients), port);
   int size = snprintf(request, sizeof(request), "GET /%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s\r\n",
-                      broadcast ? "room"
-                      : events  ? "events"
-                      : cables  ? "cable"
-                                : "echo",
+                      cables      ? "cable"
+                      : broadcast ? "room"
+                      : events    ? "events"
+                                  : "echo",
                       port,
                       events   ? "Accept: text/event-stream\r\n"
                       : cables ? UPGRADE "Sec-WebSocket-Protocol: actioncable-v1-json\r\n"
@@ -135,6 +158,44 @@ static void open_client(struct client *client, int port, int events) {
   }
 }
 
+/* Returns the number of messages of the room among the frames that are whole; keeps the rest. */
+static int take_frames(struct client *client, const char *wanted) {
+  size_t at = 0, size = 0, head;
+  int found = 0;
+  while (client->received - at >= 4) {
+    const unsigned char *start = (const unsigned char *)client->cable + at;
+    head = start[1] == 126 ? 4 : 2;
+    size = start[1] == 126 ? (size_t)(start[2] << 8 | start[3]) : start[1];
+    if (start[1] > 126 || head + size > CABLE_BYTES) {
+      fputs("a frame of a cable is too long\n", stderr);
+      exit(1);
+    }
+    if (client->received - at < head + size) break;
+    found += memmem(start + head, size, wanted, strlen(wanted)) != NULL;
+    at += head + size;
+  }
+  memmove(client->cable, client->cable + at, client->received - at);
+  client->received -= at;
+  return found;
+}
+
+static ssize_t fill_cable(struct client *client, int flags) {
+  ssize_t got = recv(client->fd, client->cable + client->received, CABLE_BYTES - client->received, flags);
+  if (got > 0) client->received += (size_t)got;
+  return got;
+}
+
+static void subscribe(struct client *client) {
+  char command[256];
+  size_t size = make_command(command, "{\"command\":\"subscribe\"," ROOM "}");
+  client->cable = malloc(CABLE_BYTES);
+  if (!client->cable) fail("memory");
+  if (send(client->fd, command, size, 0) != (ssize_t)size) fail("send");
+  do {
+    if (fill_cable(client, 0) <= 0) fail("subscribe");
+  } while (!take_frames(client, "confirm_subscription"));
+}
+
 static void echo_once(struct client *client) {
   say(client);
   under_way--;
@@ -146,14 +207,22 @@ static void echo_once(struct client *client) {
 static void complete(struct client *client) {
   messages++;
   under_way--;
+  if (broadcast && under_way == count * burst / 2) {
+    halves_s += now_s() - said_s;
+    rounds++;
+  }
   if (!ending && (!broadcast || under_way == 0)) say(broadcast ? clients : client);
 }
 
 static void receive(struct client *client) {
-  ssize_t got = recv(client->fd, buffer, 65536, MSG_DONTWAIT);
+  ssize_t got = room ? fill_cable(client, MSG_DONTWAIT) : recv(client->fd, buffer, 65536, MSG_DONTWAIT);
   if (got <= 0) {
     if (got < 0 && errno == EAGAIN) return;
     fail("receive");
+  }
+  if (room) {
+    for (int found = take_frames(client, "\"message\":\""); found > 0; found--) complete(client);
+    return;
   }
   for (ssize_t at = 0; at < got;) {
     size_t part = frame_bytes - client->received;
@@ -173,7 +242,8 @@ static void receive(struct client *client) {
 static void measure(double seconds) {
   struct epoll_event ready[256];
   double begin_s = now_s(), now = begin_s, heard_s = begin_s;
-  messages = ending = 0;
+  messages = rounds = ending = 0;
+  halves_s = 0;
   for (int i = 0; i < (broadcast ? 1 : count); i++) say(&clients[i]);
   while (under_way) {
     int some = epoll_wait(epoll_fd, ready, 256, 0);
@@ -186,7 +256,8 @@ static void measure(double seconds) {
     }
     for (int i = 0; i < some; i++) receive(ready[i].data.ptr);
   }
-  printf("messages=%ld seconds=%.6f\n", messages, now - begin_s);
+  printf("messages=%ld seconds=%.6f half_ms=%.3f\n", messages, now - begin_s,
+         rounds ? halves_s / (double)rounds * 1e3 : 0);
   fflush(stdout);
 }
 
@@ -195,17 +266,25 @@ int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
   const char *kind = argv[1];
   int port = atoi(argv[2]), events = strcmp(kind, "events") == 0;
-  cables = strcmp(kind, "cables") == 0;
+  room = strcmp(kind, "room") == 0;
+  cables = room || strcmp(kind, "cables") == 0;
   int idle = cables || strcmp(kind, "sockets") == 0;
   count = atoi(argv[3]);
   bytes = (size_t)atoi(argv[4]);
   if (strcmp(kind, "burst") == 0) burst = 100;
-  broadcast = burst > 1 || strcmp(kind, "broadcast") == 0;
+  broadcast = room || burst > 1 || strcmp(kind, "broadcast") == 0;
   make_frames();
+  if (room) {
+    free(sent);
+    sent = malloc(512);
+    if (!sent) fail("memory");
+    sent_bytes = make_command(sent, "{\"command\":\"message\"," ROOM ",\"data\":\"{\\\"action\\\":\\\"speak\\\"}\"}");
+  }
   clients = calloc((size_t)count, sizeof(*clients));
   if (!clients) fail("memory");
   for (int i = 0; i < count; i++) {
     open_client(&clients[i], port, events);
+    if (room) subscribe(&clients[i]);
     if (!broadcast && !events && !idle) echo_once(&clients[i]);
   }
   epoll_fd = epoll_create1(0);

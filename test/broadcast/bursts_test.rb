@@ -19,7 +19,7 @@ module BroadcastBursts
       return [200, {}, ["x" * 6_000_000]] if env["PATH_INFO"] == "/long"
 
       topics = env["PATH_INFO"].delete_prefix("/").split("+")
-      Gyre::WebSocket.open(env, **@options, backlog_timeout_s: topics.last == "stuck" ? 0.3 : 60) do |socket|
+      Gyre::WebSocket.open(env, **@options, backlog_timeout_s: topics.last == "stuck" ? 2 : 60) do |socket|
         topics.each { |topic| Gyre::Broadcast.subscribe(topic, socket, as: "u") }
         socket.write("in")
         socket.read

@@ -506,7 +506,7 @@ module WebSocketSockets
   module HTTP1
     # Writes what its path says, or listens.
     CROWD = lambda do |pendings, env|
-      Gyre::WebSocket.open(env, backlog_bytes_limit: "8M", backlog_timeout_s: env["PATH_INFO"] == "/" ? 0.3 : 30) do |socket|
+      Gyre::WebSocket.open(env, backlog_bytes_limit: "8M", backlog_timeout_s: env["PATH_INFO"] == "/" ? 2 : 30) do |socket|
         count, bytes = env["PATH_INFO"].scan(/\d+/).map(&:to_i)
         Gyre::Broadcast.subscribe(:crowd, socket) unless count
         socket.write("in")

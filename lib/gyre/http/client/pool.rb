@@ -39,7 +39,7 @@ module Gyre
         # Takes the connection back. May be called again after an exception.
         def give(request)
           connection = request.connection or return
-          return request.release.close if @pid != Process.pid
+          return request.release&.close if @pid != Process.pid
 
           @last_use = @home.used
           if connection.shared?

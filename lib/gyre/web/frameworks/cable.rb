@@ -3,8 +3,10 @@
 # Serves Action Cable's connections as Gyre::WebSocket instead of hijacked sockets: without nio4r, a
 # thread or a fiber for each. Stands in for three internal parts, which are alike from Rails 7.1 on:
 #
-#   Connection::WebSocket     its driver is a Cable::Socket; events of a cable run one at a time
-#   the server's event loop   Cable::EventLoop: fibers and timers of the loop
+#   WebSocket, of a connection or, from Rails 8.2, of its Server::Socket
+#                             its driver is a Cable::Socket; events of a cable run one at a time
+#   the server's event loop or executor
+#                             Cable::EventLoop: fibers and timers of the loop
 #   Server::Worker            Cable::Worker: at most worker_pool_size works run at a time, in fibers
 #
 # Cable::Stream sends a broadcast as one frame. Another version than the known ones keeps hijacking.
@@ -16,22 +18,26 @@ require "gyre/web/frameworks/isolation"
 module Gyre
   module Web
     module Cable
-      # Prepended to ActionCable::Connection::WebSocket.
+      # Prepended to the WebSocket class.
       module Driver
-        def initialize(env, event_target, _event_loop, protocols: ::ActionCable::INTERNAL[:protocols])
-          @websocket = Gyre::WebSocket.requested?(env) ? Socket.new(env, event_target, protocols) : nil
+        # A test's request, which is no server's, keeps Action Cable's own part.
+        def initialize(env, event_target, event_loop, protocols: ::ActionCable::INTERNAL[:protocols])
+          super unless (ours = Gyre::WebSocket.requested?(env))
+          @websocket = Socket.new(env, event_target, protocols) if ours
         end
       end
 
       # Prepended to ActionCable::Server::Base.
       module Server
-        def event_loop
-          @event_loop ||= EventLoop.new { |error| logger.error("#{error.class}: #{error.message}\n#{error.backtrace&.join("\n")}") }
+        def executor
+          @executor ||= EventLoop.new { |error| logger.error("#{error.class}: #{error.message}\n#{error.backtrace&.join("\n")}") }
         end
+
+        def event_loop = executor
 
         # Encodes a ping once for all cables.
         def setup_heartbeat_timer
-          @heartbeat_timer ||= event_loop.timer(::ActionCable::Server::Connections::BEAT_INTERVAL) do
+          @heartbeat_timer ||= executor.timer(::ActionCable::Server::Connections::BEAT_INTERVAL) do
             usual, others = connections.partition { |each| Cable.socket(each)&.usual? }
             others.each(&:beat)
             Cable.deliver(::ActiveSupport::JSON.encode(type: "ping", message: Time.now.to_i), usual)
@@ -50,7 +56,7 @@ module Gyre
         # and everything else in a fiber of the loop.
         def async_invoke(receiver, method, *arguments, connection: receiver, &block)
           work = -> { @places.acquire { invoke(receiver, method, *arguments, connection: connection, &block) } }
-          Socket.claim_event(connection) ? work.call : connection.server.event_loop.post(work)
+          Socket.claim_event(connection) ? work.call : connection.server.executor.post(work)
         end
       end
 
@@ -82,24 +88,27 @@ module Gyre
 
       # Returns the connection's {Socket}; nil for a connection that has another kind.
       def socket(connection)
-        socket = connection.instance_variable_get(:@websocket)&.instance_variable_get(:@websocket)
+        owner = connection.instance_variable_get(:@socket) || connection
+        socket = owner.instance_variable_get(:@websocket)&.instance_variable_get(:@websocket)
         socket if socket.is_a?(Socket)
       end
 
       # True if the methods are Action Cable's own ones in a class of the app.
       def own?(kind, *names) = names.all? { |name| kind.instance_method(name).owner.name&.start_with?("ActionCable::") }
 
-      # Returns Action Cable's parts with ours; nil if one differs from those of Rails 7.1 to 8.1.
+      # Returns Action Cable's parts with ours; nil if one differs from those of Rails 7.1 to 8.2.
       def known
-        server, connection, map = ::ActionCable::Server, ::ActionCable::Connection, ::ActionCable::SubscriptionAdapter::SubscriberMap
-        same = [[connection::WebSocket, :initialize, %i[req req req key]], [server::Worker, :async_invoke, %i[req req rest key block]],
+        server, map = ::ActionCable::Server, ::ActionCable::SubscriptionAdapter::SubscriberMap
+        socket = defined?(server::Socket) ? server::Socket : ::ActionCable::Connection::Base # who has the WebSocket
+        websocket = defined?(server::Socket) ? server::Socket::WebSocket : ::ActionCable::Connection::WebSocket
+        same = [[websocket, :initialize, %i[req req req key]], [server::Worker, :async_invoke, %i[req req rest key block]],
                 [server::Worker, :initialize, %i[key]], [server::Base, :event_loop, []], [server::Base, :setup_heartbeat_timer, []],
                 [server::Base, :connections, []], [map, :broadcast, %i[req req]], [map, :invoke_callback, %i[req req]],
                 [::ActionCable::Channel::Base, :worker_pool_stream_handler, %i[req req key]]].all? do |part, name, kinds|
           part.instance_method(name).parameters.map(&:first) == kinds
         end
-        { connection::WebSocket => Driver, server::Base => Server, server::Worker => Worker, map => Stream::Map,
-          ::ActionCable::Channel::Base => Stream::Channel, connection::Base => Socket::Request } if same
+        { websocket => Driver, server::Base => Server, server::Worker => Worker, map => Stream::Map,
+          ::ActionCable::Channel::Base => Stream::Channel, socket => Socket::Request } if same
       rescue NameError
         nil
       end

@@ -37,6 +37,19 @@ class CableEventLoopTest < Minitest::Test
     assert_same Thread.current, ran
   end
 
+  def test_a_timer_waits_for_the_loop_of_the_first_cable
+    ticks = Thread::Queue.new
+    timer = @loop.timer(0.001) { ticks << true }
+    cable = Struct.new(:thread_calls).new
+    in_a_loop do |task|
+      before = Fiber.scheduler.waits.size
+      2.times { @loop.adopt(cable) }
+      assert_equal before + 1, Fiber.scheduler.waits.size
+      task.async { 2.times { assert ticks.pop } }.wait
+      timer.shutdown
+    end
+  end
+
   def test_timers_of_one_interval_share_a_fiber_and_keep_their_order
     ticks = []
     in_a_loop do |task|

@@ -19,16 +19,21 @@ module Gyre
         def initialize(&report)
           @report = report
           @timers = Hash.new { |all, interval| all[interval] = [] } # in the order in which they are due
+          @ticking = {} # intervals whose timers have their fiber
         end
 
-        # Takes the loop of the first cable, for calls of other threads.
-        def adopt(socket) = @thread_calls ||= socket.thread_calls
+        # Takes the loop of the first cable, for calls of other threads and for timers that wait for
+        # a loop.
+        def adopt(socket)
+          @thread_calls ||= socket.thread_calls
+          @timers.keys.each { |interval| begin_ticking(interval) }
+        end
 
         # Runs a task in a fiber of the loop: within the loop at once until its first wait.
         def post(task = nil, &block)
           task ||= block
           work = -> { run(task) }
-          return Fiber.scheduler.spawn(&work) if Fiber.scheduler.is_a?(Scheduler)
+          return Fiber.scheduler.spawn(&work) if inside?
 
           @thread_calls ? @thread_calls.post(work) : work.call # without cables there is no loop to keep free
         rescue IOError
@@ -37,15 +42,24 @@ module Gyre
 
         def timer(interval, &block)
           timer = Timer.new(block, Clock.now + interval)
-          timers = @timers[interval]
-          timers << timer
-          post { tick(interval, timers) } if timers.size == 1
+          @timers[interval] << timer
+          begin_ticking(interval)
           timer
         end
 
         def stop = nil
+        alias shutdown stop
 
         private
+
+        def inside? = Fiber.scheduler.is_a?(Scheduler)
+
+        def begin_ticking(interval)
+          return if @ticking[interval] || !(@thread_calls || inside?)
+
+          @ticking[interval] = true
+          post { tick(interval, @timers[interval]) }
+        end
 
         def tick(interval, timers)
           while (timer = timers.first)
@@ -56,6 +70,8 @@ module Gyre
             timers.shift
             timers << timer unless timer.over
           end
+        ensure
+          @ticking.delete(interval)
         end
 
         def run(task)

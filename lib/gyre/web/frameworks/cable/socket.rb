@@ -14,13 +14,11 @@ module Gyre
         # A cable keeps its request's environment: these parts of it are of no use to a cable.
         UNUSED = %w[rack.hijack rack.hijack? rack.response_finished rack.tempfiles rack.after_reply gyre.client_gone gyre.response_trailers
                     rails.rack_logger_tag_count ORIGINAL_SCRIPT_NAME].freeze
-        # Marks a fiber that runs an event of this connection.
+        # Marks a fiber that runs an event of this owner.
         HERE = :gyre_cable_event
 
-        # Prepended to ActionCable::Connection::Base.
+        # Prepended to who has the WebSocket.
         module Request
-          private
-
           # Behind Rails' middleware the environment has the application's settings already, and
           # needs no copy with them.
           def request
@@ -39,9 +37,10 @@ module Gyre
         # @return [Gyre::WebSocket, nil] once it is open
         attr_reader :raw
 
-        def initialize(env, connection, protocols)
+        # `owner`: the connection or, from Rails 8.2, its Server::Socket.
+        def initialize(env, owner, protocols)
           @env = env
-          @connection = connection
+          @owner = owner
           @protocols = protocols
         end
 
@@ -50,8 +49,9 @@ module Gyre
         def usual?
           return @usual unless @usual.nil?
 
-          coder = @connection.instance_variable_get(:@coder)
-          @usual = coder.equal?(::ActiveSupport::JSON) && Cable.own?(@connection.class, :transmit, :encode, :beat)
+          connection = @owner.respond_to?(:connection) ? @owner.connection : @owner
+          @usual = @owner.instance_variable_get(:@coder).equal?(::ActiveSupport::JSON) && Cable.own?(@owner.class, :transmit, :encode) &&
+                   Cable.own?(connection.class, :transmit, :beat)
         end
 
         def alive? = @raw ? !@raw.closed? : false
@@ -74,21 +74,21 @@ module Gyre
 
         def on_open(raw)
           @raw = raw
-          @connection.server.event_loop.adopt(raw)
+          @owner.server.executor.adopt(raw)
           UNUSED.each { |key| @env.delete(key) }
           @env.rehash # into a table of the smallest size
           @env = nil
-          event { @connection.on_open }
+          event { @owner.on_open }
         end
 
-        def on_message(_, message) = event { @connection.on_message(message) }
+        def on_message(_, message) = event { @owner.on_message(message) }
 
-        def on_close(raw) = event { @connection.on_close(raw.reason, raw.code) }
+        def on_close(raw) = event { @owner.on_close(raw.reason, raw.code) }
 
         private
 
         def event
-          Thread.current[HERE] = @connection
+          Thread.current[HERE] = @owner
           yield
         ensure
           Thread.current[HERE] = nil
