@@ -135,7 +135,7 @@ module Bench
         super(key, "#{title} (#{count.to_s.insert(-4, ',')} open)", subjects: subjects,
               columns: [Column.new("RSS, KB each", :rss_kb_each, 2), Column.new("RSS with none, MB", :rss_before_mb, 1),
                         Column.new("RSS with all, MB", :rss_mb, 1), Column.new("CPU, ms a second", :cpu_ms, 1),
-                        *(Column.new("threads", :threads, 0) if kind == "cables")])
+                        *([Column.new("threads", :threads, 0)] if kind == "cables")])
         @kind = kind
         @count = count
       end

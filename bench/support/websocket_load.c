@@ -191,6 +191,9 @@ static void subscribe(struct client *client) {
   client->cable = malloc(CABLE_BYTES);
   if (!client->cable) fail("memory");
   if (send(client->fd, command, size, 0) != (ssize_t)size) fail("send");
+}
+
+static void await_subscription(struct client *client) {
   do {
     if (fill_cable(client, 0) <= 0) fail("subscribe");
   } while (!take_frames(client, "confirm_subscription"));
@@ -287,6 +290,7 @@ int main(int argc, char **argv) {
     if (room) subscribe(&clients[i]);
     if (!broadcast && !events && !idle) echo_once(&clients[i]);
   }
+  for (int i = 0; room && i < count; i++) await_subscription(&clients[i]);
   epoll_fd = epoll_create1(0);
   for (int i = 0; i < count; i++) {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &clients[i]};
