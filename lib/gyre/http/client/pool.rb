@@ -93,9 +93,9 @@ module Gyre
         # it.
         def retire = @retired = @idle.empty? && @shared.empty? && @waiting.zero? && open.none?
 
-        # Returns who has a place: connections, and requests that make one. No place is taken for
-        # good: if its owner was lost by an exception, a kill or a forgotten response, the collector
-        # frees it.
+        # Returns the open connections, and the requests that are connecting. Each takes a place of
+        # connections_limit. The collector frees the place of a connection or request that an
+        # exception, a kill or a forgotten response has lost.
         def open = @places.select { |owner| owner.is_a?(Request) ? owner.connecting : !owner.transport.closed? }
 
         private
@@ -116,7 +116,7 @@ module Gyre
           @shared.find { |connection| connection.capacity.positive? }
         end
 
-        # Returns a connection, or nil if the request has a place for one that it must make. While a
+        # Returns a connection. Returns nil after taking a place, and the caller connects. While a
         # connection that may be shared is being made, other callers wait for it and get its
         # failure. Asks the collector for lost places before it fails.
         def wait(request)

@@ -23,8 +23,8 @@ module Gyre
         private_constant :SAFE, :IDEMPOTENT, :ABOUT_BODY, :FOR_RANGE
 
         attr_reader :method, :pool, :target, :body, :until_s
-        # `connection`: the one that it is on, from the pool's take to its give. `connecting`: true
-        # while it makes that.
+        # `connection`: set by Pool#take, cleared by Pool#give. `connecting`: true while Pool#take
+        # connects.
         attr_accessor :fields, :connection, :connecting
 
         def initialize(method, pool, target, until_s, headers, body = nil)

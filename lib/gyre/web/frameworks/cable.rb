@@ -20,7 +20,7 @@ module Gyre
     module Cable
       # Prepended to the WebSocket class.
       module Driver
-        # A test's request, which is no server's, keeps Action Cable's own part.
+        # Keeps Action Cable's own driver for a request that did not come through the server.
         def initialize(env, event_target, event_loop, protocols: ::ActionCable::INTERNAL[:protocols])
           super unless (ours = Gyre::WebSocket.requested?(env))
           @websocket = Socket.new(env, event_target, protocols) if ours
@@ -99,8 +99,9 @@ module Gyre
       # Returns Action Cable's parts with ours; nil if one differs from those of Rails 7.1 to 8.2.
       def known
         server, map = ::ActionCable::Server, ::ActionCable::SubscriptionAdapter::SubscriberMap
-        socket = defined?(server::Socket) ? server::Socket : ::ActionCable::Connection::Base # who has the WebSocket
-        websocket = defined?(server::Socket) ? server::Socket::WebSocket : ::ActionCable::Connection::WebSocket
+        owner, websocket = if defined?(server::Socket) then [server::Socket, server::Socket::WebSocket] # from Rails 8.2
+                           else [::ActionCable::Connection::Base, ::ActionCable::Connection::WebSocket]
+                           end
         same = [[websocket, :initialize, %i[req req req key]], [server::Worker, :async_invoke, %i[req req rest key block]],
                 [server::Worker, :initialize, %i[key]], [server::Base, :event_loop, []], [server::Base, :setup_heartbeat_timer, []],
                 [server::Base, :connections, []], [map, :broadcast, %i[req req]], [map, :invoke_callback, %i[req req]],
@@ -108,7 +109,7 @@ module Gyre
           part.instance_method(name).parameters.map(&:first) == kinds
         end
         { websocket => Driver, server::Base => Server, server::Worker => Worker, map => Stream::Map,
-          ::ActionCable::Channel::Base => Stream::Channel, socket => Socket::Request } if same
+          ::ActionCable::Channel::Base => Stream::Channel, owner => Socket::Request } if same
       rescue NameError
         nil
       end

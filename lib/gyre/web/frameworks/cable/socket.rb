@@ -17,7 +17,7 @@ module Gyre
         # Marks a fiber that runs an event of this owner.
         HERE = :gyre_cable_event
 
-        # Prepended to who has the WebSocket.
+        # Prepended to the class that creates the WebSocket.
         module Request
           # Behind Rails' middleware the environment has the application's settings already, and
           # needs no copy with them.
