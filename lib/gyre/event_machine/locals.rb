@@ -9,18 +9,19 @@ module Gyre
   module EventMachine
     # @api private
     class Locals
-      OWN = %i[gyre_task].freeze # of the fiber itself
-      private_constant :OWN
+      # The fiber-local that holds the values which its fiber has got.
+      LOADED = :gyre_reactor_locals
+      OWN = [:gyre_task, LOADED].freeze # of the fiber itself
+      private_constant :LOADED, :OWN
 
       # Called by the fiber that calls EM.run.
       def initialize
-        @fiber = Fiber.current
-        @values = present
+        @values = Thread.current[LOADED] = present
       end
 
       # Returns what {leave} compares with.
       def enter
-        load unless @fiber.equal?(Fiber.current)
+        load unless @values.equal?(Thread.current[LOADED])
         @values
       end
 
@@ -33,8 +34,15 @@ module Gyre
         now.reject! { |key, value| value.equal?(before[key]) }
         return if gone.empty? && now.empty?
 
+        alone = @values.equal?(before)
         @values = @values.except(*gone).merge(now)
-        @fiber = nil unless @fiber.equal?(Fiber.current)
+        Thread.current[LOADED] = @values if alone
+      end
+
+      # Called by the fiber that called EM.run.
+      def finish
+        load
+        Thread.current[LOADED] = nil
       end
 
       private
@@ -44,7 +52,7 @@ module Gyre
       def load
         (present.keys - @values.keys).each { |key| Thread.current[key] = nil }
         @values.each { |key, value| Thread.current[key] = value }
-        @fiber = Fiber.current
+        Thread.current[LOADED] = @values
       end
     end
   end

@@ -46,7 +46,7 @@ module Gyre
         @timers[BLOCK] = block if block
         @locals = Locals.new
         Gyre.run("EventMachine") { |task| serve(task) }
-        @locals.enter
+        @locals.finish
         raise @error if @error
       end
 

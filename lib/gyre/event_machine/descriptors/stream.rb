@@ -63,10 +63,12 @@ module Gyre
           while (data = receive)
             @active_at = Clock.now
             take(data)
-            return if @ending || @paused || !@transport.pending? || (records += 1) == RECORDS
+            return if @ending || @paused || !@transport.pending?
+            return more if (records += 1) == RECORDS
           end
-        ensure
+        rescue Exception # rubocop:disable Lint/RescueException -- raised again
           more
+          raise
         end
 
         def writable
@@ -101,8 +103,8 @@ module Gyre
         end
 
         # Calls `ready` again for decrypted bytes that the transport holds, as the kernel no longer
-        # reports them: after a callback that raised, paused or resumed, or after RECORDS reads.
-        def more = (@reactor.emit(self) if !@paused && !@ending && !over? && !@handshake && (@early || @transport.pending?))
+        # reports them: after a callback that raised, after a pause, or after RECORDS reads.
+        def more = (@reactor.emit(self) if !@paused && !@ending && !@handshake && (@early || @transport.pending?))
 
         def sends? = !@paused && !@handshake&.started?
 
