@@ -317,8 +317,9 @@ static VALUE job_current(VALUE module) {
   return worker ? worker->fiber : rb_thread_current();
 }
 
-static VALUE job_forget(VALUE module) {
-  gyre_forget_state();
+static VALUE job_forget(VALUE module, VALUE keys, VALUE storage) {
+  Check_Type(keys, T_ARRAY);
+  gyre_forget(keys, storage);
   return Qnil;
 }
 
@@ -326,7 +327,7 @@ void gyre_init_scheduler(void) {
   blocking = ID2SYM(rb_intern("blocking"));
   VALUE class = gyre_cScheduler, job = rb_define_module_under(gyre_mGyre, "Job");
   rb_define_singleton_method(job, "current", job_current, 0);
-  rb_define_singleton_method(job, "forget", job_forget, 0);
+  rb_define_singleton_method(job, "forget", job_forget, 2);
   rb_define_alloc_func(class, scheduler_allocate);
   rb_define_private_method(class, "open_native", scheduler_open_native, 1);
   rb_define_method(class, "yield", scheduler_yield, 0);

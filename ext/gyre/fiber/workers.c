@@ -121,6 +121,34 @@ static void idle_no_more(struct gyre_scheduler *scheduler, struct gyre_worker *w
   if (scheduler->pool.idle_count < scheduler->pool.idle_least) scheduler->pool.idle_least = scheduler->pool.idle_count;
 }
 
+VALUE gyre_present_storage(void) {
+  return has_storage ? rb_funcall(rb_fiber_current(), rb_intern("storage"), 0) : Qnil;
+}
+
+static int forget_variable(ID name, VALUE value, st_data_t fiber) {
+  if (!NIL_P(value)) rb_ivar_set((VALUE)fiber, name, Qnil);
+  return ST_CONTINUE;
+}
+
+void gyre_forget(VALUE keys, VALUE storage) {
+  VALUE self = rb_fiber_current(), thread = rb_thread_current();
+  if (rb_ivar_count(self)) rb_ivar_foreach(self, forget_variable, (st_data_t)self);
+  for (long i = 0; i < RARRAY_LEN(keys); i++) {
+    rb_thread_local_aset(thread, rb_to_id(RARRAY_AREF(keys, i)), Qnil);
+  }
+  if (RB_TYPE_P(storage, T_HASH) && RHASH_SIZE(storage) > 0) {
+    VALUE names = rb_funcall(storage, rb_intern("keys"), 0);
+    for (long i = 0; i < RARRAY_LEN(names); i++) {
+      rb_funcall(fiber_class, rb_intern("[]="), 2, RARRAY_AREF(names, i), Qnil);
+    }
+  }
+}
+
+static void forget_state(void) {
+  VALUE keys = rb_funcall(rb_thread_current(), rb_intern("keys"), 0);
+  gyre_forget(keys, gyre_present_storage());
+}
+
 /* Runs the job and forgets its state, unless the job fails. */
 static VALUE run_job(VALUE argument) {
   struct gyre_worker *worker = (struct gyre_worker *)argument;
@@ -132,38 +160,12 @@ static VALUE run_job(VALUE argument) {
     }
   }
   worker->function(worker->argument);
-  gyre_forget_state();
+  forget_state();
   return Qnil;
 }
 
-VALUE gyre_present_storage(void) {
-  return has_storage ? rb_funcall(rb_fiber_current(), rb_intern("storage"), 0) : Qnil;
-}
-
-static int forget_variable(ID name, VALUE value, st_data_t fiber) {
-  if (!NIL_P(value)) rb_ivar_set((VALUE)fiber, name, Qnil);
-  return ST_CONTINUE;
-}
-
-void gyre_forget_state(void) {
-  VALUE self = rb_fiber_current();
-  if (rb_ivar_count(self)) rb_ivar_foreach(self, forget_variable, (st_data_t)self);
-  VALUE thread = rb_thread_current();
-  VALUE keys = rb_funcall(thread, rb_intern("keys"), 0);
-  for (long i = 0; i < RARRAY_LEN(keys); i++) {
-    rb_thread_local_aset(thread, rb_to_id(RARRAY_AREF(keys, i)), Qnil);
-  }
-  VALUE storage = gyre_present_storage();
-  if (RB_TYPE_P(storage, T_HASH) && RHASH_SIZE(storage) > 0) {
-    keys = rb_funcall(storage, rb_intern("keys"), 0);
-    for (long i = 0; i < RARRAY_LEN(keys); i++) {
-      rb_funcall(fiber_class, rb_intern("[]="), 2, RARRAY_AREF(keys, i), Qnil);
-    }
-  }
-}
-
 static VALUE forget_job(VALUE nothing) {
-  gyre_forget_state();
+  forget_state();
   return Qnil;
 }
 

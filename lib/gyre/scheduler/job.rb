@@ -10,14 +10,19 @@ require_relative "../loop/backends"
 module Gyre
   # The owner of the running code's state.
   module Job
+    STORAGE = Fiber.method_defined?(:storage)
+    private_constant :STORAGE
+
     class << self
       # @!method current
       #   Returns the owner: the fiber that runs the job, also within fibers that the job has
       #   resumed; outside of jobs the thread. Under the scheduler of another gem, the current fiber.
       #   @return [Fiber, Thread]
 
-      # @!method forget
+      # @!method forget(keys, storage)
       #   Clears the current fiber's locals, storage and variables. Called after an event.
+      #   @param keys [Array<Symbol>] of the locals
+      #   @param storage [Hash, nil]
       #   @return [void]
       #   @api private
 
@@ -28,10 +33,10 @@ module Gyre
       # Runs an event of a WebSocket's handler or a live page. Leaves no state for the next event,
       # which may be another user's.
       # @api private
-      def event(&block)
-        @executor ? @executor.wrap(&block) : yield
+      def event
+        @executor ? @executor.wrap { yield } : yield
       ensure
-        forget
+        forget(Thread.current.keys, (Fiber.current.storage if STORAGE))
       end
 
       # Returns the owner under a scheduler that is not native.

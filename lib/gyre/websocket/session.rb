@@ -33,7 +33,7 @@ module Gyre
             handler, done = socket.handler, nil
             begin
               while (event = event_of(socket))
-                guard(socket, event: !handler.is_a?(Block)) { tell(handler, event, socket) }
+                run(handler, event, socket)
               end
               done = true
             ensure
@@ -44,11 +44,9 @@ module Gyre
 
         # Runs the app's code for a socket, as an event (Job.event). Whatever the code raises, the
         # server lives.
-        def guard(socket, event: true, &code)
-          event ? Job.event(&code) : yield
+        def guard(socket, &code)
+          Job.event(&code)
         rescue Exception => error # rubocop:disable Lint/RescueException
-          raise if error.is_a?(SystemExit) && foreign?(error)
-
           failed(socket, error)
         end
 
@@ -58,6 +56,13 @@ module Gyre
         rescue Gyre::Stop
           socket.close(1001)
           socket.event
+        end
+
+        # A block runs for many messages, so it is no event.
+        def run(handler, event, socket)
+          handler.is_a?(Block) ? tell(handler, event, socket) : Job.event { tell(handler, event, socket) }
+        rescue Exception => error # rubocop:disable Lint/RescueException
+          failed(socket, error)
         end
 
         # All methods but on_message are optional.
@@ -79,7 +84,7 @@ module Gyre
         # Reports the app's exception and closes the socket. Ignores a ClosedError of a closed
         # socket.
         def failed(socket, error)
-          raise error if error.is_a?(SignalException)
+          raise error if error.is_a?(SignalException) || (error.is_a?(SystemExit) && foreign?(error))
           return socket.close(1001) if error.is_a?(Gyre::Stop)
           return if error.is_a?(ClosedError) && socket.closed?
 
