@@ -64,7 +64,8 @@ module Bench
           server {
             listen 127.0.0.1:#{port} backlog=4096 #{'http2 ' if http2}#{listen};
             client_max_body_size 0;
-            location = /up { return 204; }
+            location = /up { proxy_pass http://127.0.0.1:#{port}/taken; } # its whole body is read first
+            location = /taken { return 204; }
             location = / { return 200 "#{HELLO.chomp}\\n"; }
             location / { root www; etag off; add_header Last-Modified ""; }
           }

@@ -16,10 +16,14 @@ module Gyre
 
     def add(object) = @map[object] = object
 
-    # Keeps the object's place: before Ruby 3.3 a WeakMap has no #delete.
-    def delete(object) = @map[object] = false
+    # Before Ruby 3.3 a WeakMap has no #delete: the object keeps its place.
+    if ObjectSpace::WeakMap.method_defined?(:delete)
+      def delete(object) = @map.delete(object)
+    else
+      def delete(object) = @map[object] = false
+    end
 
-    # Number of members, and of deleted objects that live.
+    # Number of members; before Ruby 3.3 also of deleted objects that live.
     def size = @map.size
 
     def each(&block) = @map.values.each { |object| block.call(object) if object }

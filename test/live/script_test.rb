@@ -104,8 +104,8 @@ class LiveScriptTest < Minitest::Test
         browser.evaluate("#{act}; 1")
         show(browser, after)
         browser.wait_until("(#{expression}) === #{JSON.generate(value)}", timeout_s: 5)
-      rescue Chromium::Error
-        flunk "#{name}: #{browser.evaluate(expression).inspect} instead of #{value.inspect}"
+      rescue Chromium::Error => error
+        flunk "#{name}: #{value.inspect} was to come: #{error.message}"
       end
     end
   end

@@ -258,8 +258,8 @@ static inline void gyre_post_here(struct gyre_scheduler *scheduler, struct gyre_
 /* Called by a job that continues as another job. Drops the fiber's interrupts and unblocks. */
 void gyre_job_is_over(struct gyre_scheduler *scheduler);
 /* Clears what the job has left in the current fiber: fiber-locals, storage and variables of the
- * Fiber object, where frameworks keep a request's state. `keys`: of the locals (an Array); storage: a
- * Hash or nil. */
+ * Fiber object, where frameworks keep a request's state. `keys`: those of the locals, an Array;
+ * `storage`: a Hash or nil. */
 void gyre_forget(VALUE keys, VALUE storage);
 /* Called by a job that may wait for long. Returns its stack's unused pages to the kernel. */
 void gyre_job_stays(struct gyre_scheduler *scheduler);

@@ -190,6 +190,7 @@ module Gyre
           raise
         ensure
           request.connecting = false
+          @places.delete(request)
           freed(all: true)
         end
 
