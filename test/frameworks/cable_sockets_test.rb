@@ -6,6 +6,7 @@
 
 require "test_helper"
 require "json"
+require "gyre/cli/top"
 require "gyre/websocket"
 require "net/http"
 require "web/serving"
@@ -111,12 +112,14 @@ class CableSocketsTest < Minitest::Test
 
   # One boot for all of these.
   def test_cables_of_one_server
-    serving do |url|
+    serving("--metrics", "127.0.0.1:0", "--log-format", "common") do |url, program|
       speaks_the_protocol(url)
       ticks_until_the_channel_ends(url)
       ends_reach_the_application(url)
       sends_one_frame(url)
+      shows_figures(url, program.text(:out)[%r{metrics on (\S+)/metrics}, 1])
       tells_listeners(url)
+      is_in_the_access_log(url, program)
     end
   end
 
@@ -207,6 +210,36 @@ class CableSocketsTest < Minitest::Test
     [*cables, loud].each { |cable| cable.socket.close }
   end
 
+  def shows_figures(url, control)
+    cables = Array.new(3) { enter(url, "ann").subscribed("ChatChannel") }
+    cables.first.subscribed("BlockChannel")
+    before = figures(control)
+    assert_equal [3, 4], before.first(2)
+    2.times { |number| get(url, "/broadcast?to=chat&data=#{number}") }
+    get(url, "/broadcast?to=nobody&data=1")
+    assert_equal [[0, 1]], cables.map { |cable| Array.new(2) { cable.read["message"] } }.uniq
+    assert_equal 2, figures(control).last - before.last
+    assert_match(/^3 cables  4 subscriptions  [\d.]+ broadcasts\/s$/, picture(control))
+    cables.each { |cable| cable.socket.close }
+    eventually { figures(control).first(2) == [0, 0] }
+  end
+
+  # Returns cables, subscriptions and broadcasts.
+  def figures(control)
+    text = get(control, "/metrics").body
+    %w[cables cable_subscriptions cable_broadcasts_total].map { |name| Integer(text[/^gyre_#{name} (\d+)$/, 1]) }
+  end
+
+  # Returns the text of `gyre top`.
+  def picture(control) = Gyre::CLI::Top::View.new(JSON.parse(get(control, "/status").body)).lines.join("\n")
+
+  # At its begin, as other WebSockets are.
+  def is_in_the_access_log(url, program)
+    cable = enter(url, "logged")
+    program.expect(%r{"GET /cable\?user=logged HTTP/1.1" 101 })
+    cable.socket.close
+  end
+
   def tells_listeners(url)
     cables = Array.new(3) { enter(url, "ann").subscribed("ChatChannel") }
     get(url, "/listen")
@@ -222,7 +255,7 @@ class CableSocketsTest < Minitest::Test
       with_subprocess(bundled("RACK_ENV" => "production", **env), *command, chdir: folder) do |pid, out, err|
         program = Program.new(self, pid, out, err, folder)
         program.expect(/Use Ctrl-C to stop/)
-        yield program.urls.first
+        yield program.urls.first, program
         program.signal(:TERM)
         assert_equal 0, program.status.exitstatus, program.text(:err)
         output << program.text(:out) << program.text(:err)

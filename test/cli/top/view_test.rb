@@ -23,6 +23,14 @@ class CLITopViewTest < Minitest::Test
     refute_includes picture(status(worker)), "WebSockets"
   end
 
+  def test_cables_have_a_line_once_there_were_any
+    cables = [{ "open" => 3, "subscriptions" => 5, "broadcasts" => 0 }, { "open" => 2, "subscriptions" => 2, "broadcasts" => 20 }]
+    busy = cables.map.with_index { |cable, number| worker(pid: 71 + number).tap { |each| each["snapshot"]["cable"] = cable } }
+    assert_includes picture(status(*busy)), "\n5 cables  7 subscriptions  2.0 broadcasts/s\n"
+    idle = worker.tap { |each| each["snapshot"]["cable"] = { "open" => 0, "subscriptions" => 0, "broadcasts" => 0 } }
+    refute_includes picture(status(idle, worker)), "cables"
+  end
+
   def test_the_budget_that_is_used_most_is_shown
     budgets = { "buffered_bytes" => { "heads" => 0, "input" => 5, "output" => 40 }, "files" => 3, "files_limit" => 500,
                 "buffered_bytes_limit" => { "heads" => 100, "input" => 100, "output" => 100 } }

@@ -47,7 +47,7 @@ module Gyre
            *folded(["#{Figures.rate(seconds)} requests/s", "#{Figures.rate(failed)} errors/s", "p50 #{percentile("durations", 0.5)}",
                     "p99 #{percentile("durations", 0.99)}", "lag p99 #{percentile("lag", 0.99)}",
                     "in #{Figures.bytes(total("received_bytes"))}/s", "out #{Figures.bytes(total("sent_bytes"))}/s"]),
-           *websockets]
+           *websockets, *cables]
         end
 
         def websockets
@@ -55,6 +55,15 @@ module Gyre
 
           [shown("#{snapshots.sum { |each| each["upgraded"].to_i }} WebSockets  messages in #{Figures.rate(total("messages_received"))}/s  " \
                  "out #{Figures.rate(total("messages_sent"))}/s")]
+        end
+
+        def cables
+          used = snapshots.filter_map { |each| each["cable"] }
+          return [] unless used.any? { |each| each["open"].positive? || each["broadcasts"].positive? }
+
+          open, subscriptions = %w[open subscriptions].map { |name| used.sum { |each| each[name] } }
+          broadcasts = snapshots.sum { |each| rate(each, "cable", "broadcasts") }
+          [shown("#{open} cables  #{subscriptions} subscriptions  #{Figures.rate(broadcasts)} broadcasts/s")]
         end
 
         def workers = [row(WIDTHS.keys, :bold), *@status["workers"].map { |worker| row(worker_cells(worker)) }]

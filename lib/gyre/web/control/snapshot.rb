@@ -7,6 +7,7 @@ require "etc"
 require "gyre/http"
 require "gyre/http/tally"
 require "gyre/version"
+require "gyre/web/frameworks/cable"
 
 module Gyre
   module Web
@@ -35,6 +36,7 @@ module Gyre
     #   memory_bytes         resident; nil where /proc is missing
     #   client               requests of Gyre::HTTP::Client: responses (by status class; "error": none
     #                        came), opened (connections), durations
+    #   cable                Action Cable: open, subscriptions; broadcasts: count; nil without it
     #   slowest              up to {SLOWEST} running requests, the oldest first: method, path, seconds,
     #                        remote; without query strings, which may hold secrets
     module Snapshot
@@ -52,7 +54,7 @@ module Gyre
             "time" => Time.now.to_f.round(3), "urls" => server.urls, "bounds_s" => BOUNDS_S,
             "certificate_expires" => server.certificate_expires&.to_i, "connections" => connections(stats),
             "dropped_log_lines" => server.dropped_log_lines, "report_age_s" => 0.0 }
-            .merge!(counts(stats), http ? http.measurements : {}, process(lifetime.scheduler), "client" => HTTP::Tally.snapshot)
+            .merge!(counts(stats), http ? http.measurements : {}, process(lifetime.scheduler), "client" => HTTP::Tally.snapshot, "cable" => Cable.figures)
             .merge!("slowest" => http ? http.oldest(SLOWEST).map { |env, seconds| request(env, seconds) } : [])
         end
 

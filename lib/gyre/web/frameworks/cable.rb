@@ -79,7 +79,18 @@ module Gyre
         return @log.info("Action Cable #{::ActionCable.version} is not known here: its sockets are hijacked, as on other servers") unless parts
 
         parts.each { |part, ours| part.prepend(ours) }
+        @broadcasts = 0
       end
+
+      # Returns counts for Gyre::Web::Snapshot; nil unless the parts are installed.
+      def figures
+        return unless @broadcasts
+
+        cables = ::ActionCable.server.connections
+        { "open" => cables.size, "subscriptions" => cables.sum { |each| each.subscriptions.identifiers.size }, "broadcasts" => @broadcasts }
+      end
+
+      def count_broadcast = @broadcasts += 1
 
       # Sends a text to the connections' sockets, as one frame. Those of other loops get it there.
       def deliver(text, connections)

@@ -23,9 +23,12 @@ module Gyre
         module Map
           # Each transmission is Action Cable's own while the program listens to it or logs it.
           def broadcast(channel, message)
+            all = @sync.synchronize { @subscribers.key?(channel) ? @subscribers[channel].dup : [] }
+            return if all.empty?
+
+            Cable.count_broadcast
             return super if ::ActionCable.server.logger&.debug? || ::ActiveSupport::Notifications.notifier.listening?("transmit.action_cable")
 
-            all = @sync.synchronize { @subscribers.key?(channel) ? @subscribers[channel].dup : [] }
             streams, others = all.partition { |each| each.is_a?(Stream) }
             others.each { |each| invoke_callback(each, message) }
             return if streams.empty?
