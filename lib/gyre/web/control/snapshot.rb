@@ -54,8 +54,9 @@ module Gyre
             "time" => Time.now.to_f.round(3), "urls" => server.urls, "bounds_s" => BOUNDS_S,
             "certificate_expires" => server.certificate_expires&.to_i, "connections" => connections(stats),
             "dropped_log_lines" => server.dropped_log_lines, "report_age_s" => 0.0 }
-            .merge!(counts(stats), http ? http.measurements : {}, process(lifetime.scheduler), "client" => HTTP::Tally.snapshot, "cable" => Cable.figures)
-            .merge!("slowest" => http ? http.oldest(SLOWEST).map { |env, seconds| request(env, seconds) } : [])
+            .merge!(counts(stats), http ? http.measurements : {}, process(lifetime.scheduler))
+            .merge!("client" => HTTP::Tally.snapshot, "cable" => Cable.figures,
+                    "slowest" => http ? http.oldest(SLOWEST).map { |env, seconds| request(env, seconds) } : [])
         end
 
         private
