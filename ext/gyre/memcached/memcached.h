@@ -122,7 +122,8 @@ struct gyre_memcached_connection {
   bool failed;       /* it is unusable: it neither sends nor receives */
   bool stores;       /* its server's version is known to take values with their length */
   bool ended;        /* the kernel has reported that the server ended its side */
-  char reason[160];  /* reason of the failure */
+  ID cause;          /* of the failure: "closed" by the client, a "broken" reply; 0: any other */
+  char reason[160];  /* the cause in words */
 };
 
 /* A fiber's wait in a loop, on the fiber's stack. */
@@ -132,9 +133,6 @@ struct gyre_memcached_waiter {
   struct gyre_memcached_connection *connection;
   struct gyre_memcached_call *call; /* waits for this call; NULL: for room */
 };
-
-/* lib/gyre/memcached/server.rb has the same text. */
-#define GYRE_MEMCACHED_CLOSED "the client was closed"
 
 #define GYRE_MEMCACHED_PENDING_LIMIT (UINT32_C(1) << 16) /* maximum commands in a pipeline */
 #define GYRE_MEMCACHED_OUTPUT_BYTES (4 << 20)            /* unsent bytes that make callers wait */
@@ -164,7 +162,7 @@ void gyre_memcached_connection_send(struct gyre_memcached_connection *connection
 /* In a forked child, marks the connection as failed, because it belongs to the parent. */
 void gyre_memcached_connection_forked(struct gyre_memcached_connection *connection);
 void gyre_memcached_connection_read(struct gyre_memcached_connection *connection);
-void gyre_memcached_connection_fail(struct gyre_memcached_connection *connection, const char *reason);
+void gyre_memcached_connection_fail(struct gyre_memcached_connection *connection, ID cause, const char *reason);
 void gyre_memcached_connection_expire(struct gyre_memcached_connection *connection);
 /* Wakes threads whose waits are over and, if no thread reads, the thread that reads next. */
 void gyre_memcached_connection_wake_threads(struct gyre_memcached_connection *connection);

@@ -160,7 +160,7 @@ static void on_time(struct gyre_timer *timer, void *context) {
 }
 
 static void on_closing(struct gyre_client *client) {
-  gyre_memcached_connection_fail(GYRE_CONTAINER(client, struct gyre_memcached_connection, on_loop.client),
+  gyre_memcached_connection_fail(GYRE_CONTAINER(client, struct gyre_memcached_connection, on_loop.client), 0,
                                  "its loop was closed");
 }
 
@@ -186,7 +186,7 @@ void gyre_memcached_connection_forked(struct gyre_memcached_connection *connecti
 
 static void on_foreign_close(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   gyre_memcached_connection_fail(GYRE_CONTAINER(post, struct gyre_memcached_connection, on_loop.closing),
-                                 GYRE_MEMCACHED_CLOSED);
+                                 rb_intern("closed"), "the client was closed");
 }
 
 bool gyre_memcached_connection_usable(const struct gyre_memcached_connection *connection) {
@@ -209,9 +209,10 @@ static void wake_for_room(struct gyre_memcached_connection *connection) {
   }
 }
 
-void gyre_memcached_connection_fail(struct gyre_memcached_connection *connection, const char *reason) {
+void gyre_memcached_connection_fail(struct gyre_memcached_connection *connection, ID cause, const char *reason) {
   if (connection->failed) return;
   connection->failed = true;
+  connection->cause = cause;
   snprintf(connection->reason, sizeof(connection->reason), "%s", reason);
   if (connection->scheduler) unlink_from_loop(connection);
   uint64_t sent = connection->transport->sent_bytes;
@@ -228,11 +229,11 @@ void gyre_memcached_connection_fail(struct gyre_memcached_connection *connection
 void gyre_memcached_connection_expire(struct gyre_memcached_connection *connection) {
   char reason[64];
   snprintf(reason, sizeof(reason), "no reply within %g s", (double)connection->timeout_ns / 1e9);
-  gyre_memcached_connection_fail(connection, reason);
+  gyre_memcached_connection_fail(connection, 0, reason);
 }
 
 static void fail_with(struct gyre_memcached_connection *connection, int error) {
-  gyre_memcached_connection_fail(connection, strerror(-error));
+  gyre_memcached_connection_fail(connection, 0, strerror(-error));
 }
 
 /* --- queueing --- */
@@ -248,9 +249,10 @@ static bool look(struct gyre_memcached_connection *connection) {
   ssize_t count =
       gyre_transport_available(connection->transport) ? 1 : gyre_transport_receive(connection->transport, &byte, 1);
   if (count == -EAGAIN) return true;
-  gyre_memcached_connection_fail(connection, count == 0  ? "the server has closed the connection"
-                                             : count > 0 ? "the server has sent what nothing asked for"
-                                                         : strerror((int)-count));
+  gyre_memcached_connection_fail(connection, 0,
+                                 count == 0  ? "the server has closed the connection"
+                                 : count > 0 ? "the server has sent what nothing asked for"
+                                             : strerror((int)-count));
   return false;
 }
 
@@ -260,7 +262,7 @@ static bool begin(struct gyre_memcached_connection *connection) {
   if (connection->scheduler && !connection->on_loop.linked) {
     gyre_loop_drained(&connection->scheduler->loop, connection->transport->fd, GYRE_READABLE);
     if (!link_to_loop(connection)) {
-      gyre_memcached_connection_fail(connection, "the loop cannot watch its socket");
+      gyre_memcached_connection_fail(connection, 0, "the loop cannot watch its socket");
       return false;
     }
   }
@@ -357,7 +359,7 @@ static bool refuse(struct gyre_memcached_connection *connection, const struct gy
     shown[count++] = bytes[i] >= 0x20 && bytes[i] < 0x7f ? bytes[i] : '?';
   shown[count] = 0;
   snprintf(reason, sizeof(reason), "broken reply: %s: \"%s\"", reply->text, shown);
-  gyre_memcached_connection_fail(connection, reason);
+  gyre_memcached_connection_fail(connection, rb_intern("broken"), reason);
   return false;
 }
 
@@ -463,7 +465,7 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
       break;
     }
     if (count == 0) {
-      gyre_memcached_connection_fail(connection, "the server has closed the connection");
+      gyre_memcached_connection_fail(connection, 0, "the server has closed the connection");
       return;
     }
     if (count < 0) {
@@ -567,7 +569,7 @@ static VALUE connection_close(VALUE self) {
     gyre_post(connection->scheduler, &connection->on_loop.closing);
     return Qfalse;
   }
-  if (here) gyre_memcached_connection_fail(connection, GYRE_MEMCACHED_CLOSED);
+  if (here) gyre_memcached_connection_fail(connection, rb_intern("closed"), "the client was closed");
   connection->failed = true;
   if (here && connection->on_threads.reading) {
     int error;

@@ -97,7 +97,7 @@ static int put_group(struct gyre_memcached_request *request) {
   if (error == 0) return 0;
   /* The group lacks its mn, so the connection is unusable. */
   request->done = first;
-  gyre_memcached_connection_fail(connection, "no memory for a group of commands");
+  gyre_memcached_connection_fail(connection, 0, "no memory for a group of commands");
   return -EPIPE;
 }
 

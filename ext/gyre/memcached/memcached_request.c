@@ -145,20 +145,18 @@ void gyre_memcached_request_begin(struct gyre_memcached_request *request, VALUE 
   gyre_memcached_call_init(&request->own, self, kind, command);
 }
 
-/* The version of a server tells nothing about what it does with commands. */
-static bool is_greeting(const struct gyre_memcached_call *call) {
-  return call->kind == GYRE_MEMCACHED_LINES && strcmp(call->command, "greeting") == 0;
-}
-
 static void check(const struct gyre_memcached_call *call) {
   const struct gyre_memcached_connection *connection = call->connection;
   if (__builtin_expect(call->failed, 0))
-    rb_funcall(call->server, rb_intern("fail_call"), 4, ID2SYM(rb_intern(call->command)),
+    rb_funcall(call->server, rb_intern("fail_call"), 5, ID2SYM(rb_intern(call->command)),
+               connection && connection->cause ? ID2SYM(connection->cause) : Qnil,
                rb_str_new_cstr(connection ? connection->reason : "no connection"), call->unsent ? Qfalse : Qtrue,
                !connection || connection->transport->received_bytes > connection->greeting ? Qtrue : Qfalse);
   if (__builtin_expect(!NIL_P(call->error) && call->kind != GYRE_MEMCACHED_QUIET, 0))
     rb_funcall(call->server, rb_intern("refuse_call"), 2, ID2SYM(rb_intern(call->command)), call->error);
-  if (!is_greeting(call)) gyre_memcached_server_get(call->server)->failures = 0;
+  /* The version of a server tells nothing about what it does with commands. */
+  if (call->kind != GYRE_MEMCACHED_LINES || strcmp(call->command, "greeting") != 0)
+    gyre_memcached_server_get(call->server)->failures = 0;
 }
 
 static VALUE load(const struct gyre_memcached_call *call, VALUE bytes, uint32_t flags) {

@@ -36,7 +36,7 @@ static bool wait_for_socket(const struct gyre_memcached_reader *reader) {
   int64_t timeout_ns = held ? 0 : left_ns(connection);
   if (reader->thread == rb_thread_main() && (timeout_ns < 0 || timeout_ns > TRAP_NS)) timeout_ns = TRAP_NS;
   if (!gyre_socket_is_open(connection->io, transport->fd)) {
-    gyre_memcached_connection_fail(connection, GYRE_MEMCACHED_CLOSED);
+    gyre_memcached_connection_fail(connection, rb_intern("closed"), "the client was closed");
   } else if (gyre_socket_wait(connection->io, transport->fd, events, timeout_ns) || held) {
     return !connection->failed;
   } else if (left_ns(connection) == 0) {

@@ -49,9 +49,6 @@ module Gyre
       VERSION_LEAST = [1, 6, 10].freeze
       VERSION = /\A(\d+)\.(\d+)\.(\d+)\S*\z/.freeze
 
-      # Reason of calls that {#close} has ended (GYRE_MEMCACHED_CLOSED in C). They are not repeated.
-      CLOSED = "the client was closed"
-
       attr_reader :name # "127.0.0.1:11211" or a Unix socket's path
       attr_reader :weight
 
@@ -141,7 +138,7 @@ module Gyre
         def raise_to_caller = raise(@error, cause: cause)
 
         # Returns true if another server may run the call while this server is down.
-        def elsewhere?(idempotent, failures) = @down && failures <= @limit && !message.end_with?(CLOSED) && repeatable?(idempotent)
+        def elsewhere?(idempotent, failures) = @down && failures <= @limit && repeatable?(idempotent)
 
         private
 
@@ -241,16 +238,17 @@ module Gyre
       end
 
       # Called by the extension for each call on a failed connection. The failure counts once.
-      # `answered` means that the server has replied on this connection.
-      def fail_call(command, reason, sent, answered)
+      # `answered` means that the server has replied on this connection. Calls that {#close} has
+      # ended (`cause` is :closed) are not repeated.
+      def fail_call(command, cause, reason, sent, answered)
         broken = sweep
         @cause = reason
-        down = reason == CLOSED || (broken.any? && count_failure && down?) # before others run, which a close may let
+        down = cause == :closed || (broken.any? && count_failure && down?) # before others run, which a close may let
         broken.each { |connection| finish(connection) }
-        error = reason.start_with?("broken reply") ? ProtocolError : NetworkError
+        error = (cause == :broken ? ProtocolError : NetworkError).new("#{command} at memcached #{name}: #{reason}")
         close_later_ones
         report_news if @news
-        raise Failed.new(error.new("#{command} at memcached #{name}: #{reason}"), sent, down, answered, @options.failures_limit)
+        raise Failed.new(error, sent, down, answered, cause == :closed ? 0 : @options.failures_limit)
       end
 
       def finish(connection) = connection.close || @closing << connection
