@@ -11,6 +11,7 @@ gem "rack"
 gem "rackup"
 
 gem "actioncable"
+gem "anycable-rack-server", ">= 0.5"
 gem "async"
 gem "async-websocket"
 gem "carbon_fiber" if RUBY_VERSION >= "3.4"

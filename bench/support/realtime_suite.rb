@@ -13,7 +13,7 @@ module Bench
     LABELS = { "gyre" => "Gyre, with a handler", "gyre-fiber" => "Gyre, a fiber for each socket", "iodine" => "Iodine",
                "ws" => "node, ws", "falcon" => "Falcon, async-websocket", "c" => "C, epoll",
                "gyre-cable" => "Action Cable on Gyre", "gyre-hijack-cable" => "Action Cable on Gyre, hijacked",
-               "puma-cable" => "Action Cable on Puma" }.freeze
+               "puma-cable" => "Action Cable on Puma", "puma-anycable" => "AnyCable's Rack server on Puma" }.freeze
     NODE_PACKAGES = %w[ws bufferutil].freeze
 
     # How each server is started.
@@ -35,7 +35,7 @@ module Bench
       end
 
       def command(subject, port)
-        app = File.join(APPS, "#{subject[/cable\z/] || subject[/\w+/]}.ru")
+        app = File.join(APPS, "#{subject[/[a-z]*cable\z/] || subject[/\w+/]}.ru")
         case subject
         when "c" then [Setup.compiled("websocket_reference", "-lcrypto"), port.to_s]
         when "ws" then [Setup.program("node"), File.join(APPS, "ws.js"), port.to_s]
@@ -155,7 +155,8 @@ module Bench
     end
 
     CABLES = %w[gyre-cable gyre-hijack-cable puma-cable].freeze
-    ALL = (LABELS.keys - CABLES).freeze
+    MANY_CABLES = [*CABLES, "puma-anycable"].freeze
+    ALL = (LABELS.keys - MANY_CABLES).freeze
     SCENARIOS = [
       Messages.new("echo-100", "Echo of 64 bytes, 100 sockets", ALL, kind: "echo", clients: 100),
       Messages.new("echo-1000", "Echo of 64 bytes, 1,000 sockets", ALL, kind: "echo", clients: 1000),
@@ -165,7 +166,7 @@ module Bench
       Idle.new("idle-sockets", "Memory of an idle socket", ALL - %w[c falcon], "sockets"),
       Idle.new("idle-events", "Memory of an idle event stream", ALL - %w[c falcon], "events"),
       Idle.new("idle-cables", "Memory of an idle cable", CABLES, "cables", Idle::CABLES),
-      Messages.new("room-2000", "Action Cable: broadcast of 64 bytes to 2,000 cables", CABLES, kind: "room", clients: 2000),
+      Messages.new("room-2000", "Action Cable: broadcast of 64 bytes to 2,000 cables", MANY_CABLES, kind: "room", clients: 2000),
       Messages.new("room-5000", "Action Cable: broadcast of 64 bytes to 5,000 cables", CABLES, kind: "room", clients: 5000)
     ].freeze
 
@@ -179,7 +180,7 @@ module Bench
 
     def versions(subjects)
       Realtime.install_node_packages if subjects.include?("ws")
-      gems = Setup.gem_versions.slice("iodine", "falcon", "async-websocket", "puma", "actioncable")
+      gems = Setup.gem_versions.slice("iodine", "falcon", "async-websocket", "puma", "actioncable", "anycable-rack-server")
       { "gyre" => Machine.gyre, **gems, **(subjects.include?("ws") ? { "ws" => Realtime.node_version } : {}) }
     end
 
