@@ -68,6 +68,58 @@ module HTTPAdmissionContract
     end
   end
 
+  # Such as an action of a cable.
+  def test_other_work_waits_among_the_requests
+    with_first do |served, app, first|
+      work = work(served) { app.begun << "work" }
+      waiting(served, 1)
+      later = in_queue(served, "/later").first
+      app.let_go("/first", "/later")
+      assert_equal %w[/first /later], [first, later].map { |client| client.response.body }
+      assert_equal [true, %w[/first work /later], 1], [work.pop, app.begun, app.most]
+      eventually { served.used[:places].zero? }
+    end
+  end
+
+  def test_work_that_is_stopped_in_the_queue_gives_its_place_to_the_next
+    with_first do |served, app, first|
+      work = work(served) { app.begun << "work" }
+      waiting(served, 1)
+      later = in_queue(served, "/later").first
+      served.on_loop { Fiber.scheduler.fiber_interrupt(@fiber, Gyre::Stop.new("enough")) }
+      assert_kind_of Gyre::Stop, work.pop
+      app.let_go("/first", "/later")
+      assert_equal %w[/first /later], [first, later].map { |client| client.response.body }
+      eventually { served.used[:places].zero? }
+    end
+  end
+
+  def test_work_that_waits_too_long_or_finds_the_queue_full_runs_all_the_same
+    [{ queue_timeout_s: 0.05 }, { queue_limit: 0 }].each do |limits|
+      with_first(limits: limits) do |served, app, first|
+        work = work(served) { app.begun << "work" }
+        assert_equal [true, %w[/first work], 1], [work.pop, app.begun, served.used[:places]]
+        app.let_go("/first")
+        assert_equal "/first", first.response.body
+        eventually { served.used[:places].zero? }
+      end
+    end
+  end
+
+  # Does work in a fiber of the loop. Returns a queue that gets true at the end, or an exception.
+  def work(served, &block)
+    result = Thread::Queue.new
+    served.on_loop do
+      @fiber = Fiber.schedule do
+        served.server.with_place(&block)
+        result << true
+      rescue Gyre::Stop => stop
+        result << stop
+      end
+    end
+    result
+  end
+
   # Of measurements that /metrics has.
   def test_the_time_in_the_queue_is_measured_and_part_of_the_requests_own
     with_first do |served, app, first|

@@ -5,16 +5,11 @@
 # Rubies before 3.2 with Rails 7.1.
 
 require "test_helper"
-require "json"
 require "gyre/cli/top"
-require "gyre/websocket"
-require "net/http"
-require "web/serving"
-require_relative "bundled"
+require_relative "cables"
 
 class CableSocketsTest < Minitest::Test
-  include GyreTest::Serving
-  include GyreTest::Bundled
+  include GyreTest::Cables
 
   APP = <<~'RUBY'
     require "logger"
@@ -76,39 +71,7 @@ class CableSocketsTest < Minitest::Test
     run CableApp
   RUBY
 
-  # One cable of a client.
-  class Cable
-    def initialize(test, url, user)
-      @test = test
-      @socket = Gyre::WebSocket.connect("#{url.sub("http", "ws")}/cable?user=#{user}", protocols: %w[actioncable-v1-json])
-    end
-
-    attr_reader :socket
-
-    def send(command, channel = {}, **data)
-      identifier = JSON.generate(channel.is_a?(Hash) ? channel : { channel: channel })
-      @socket.write(JSON.generate({ command: command, identifier: identifier, **(data.empty? ? {} : { data: JSON.generate(data) }) }))
-      self
-    end
-
-    # Returns the next message except pings; nil at the end.
-    def read
-      while (text = @socket.read)
-        message = JSON.parse(text)
-        return message unless message["type"] == "ping"
-      end
-    end
-
-    def subscribed(channel)
-      send("subscribe", channel)
-      @test.assert_equal "confirm_subscription", read["type"]
-      self
-    end
-  end
-
   def self.time_limit_s = 180
-
-  def bundle = RUBY_VERSION < "3.2" ? "rails71" : super
 
   # One boot for all of these.
   def test_cables_of_one_server
@@ -248,27 +211,6 @@ class CableSocketsTest < Minitest::Test
     assert_equal "3", get(url, "/sent").body
   end
 
-  def serving(*options, app: APP, env: {}, output: +"")
-    Dir.mktmpdir do |folder|
-      File.write("#{folder}/config.ru", app)
-      command = [RbConfig.ruby, EXE, "serve", "-b", "tcp://127.0.0.1:0", *options]
-      with_subprocess(bundled("RACK_ENV" => "production", **env), *command, chdir: folder) do |pid, out, err|
-        program = Program.new(self, pid, out, err, folder)
-        program.expect(/Use Ctrl-C to stop/)
-        yield program.urls.first, program
-        program.signal(:TERM)
-        assert_equal 0, program.status.exitstatus, program.text(:err)
-        output << program.text(:out) << program.text(:err)
-      end
-    end
-  end
-
-  def enter(url, user, first = "welcome")
-    cable = Cable.new(self, url, user)
-    assert_equal first, cable.read["type"] if first
-    cable
-  end
-
   # Offers compression. Returns the head of the server's response.
   def extensions(url)
     fields = { "connection" => "upgrade", "upgrade" => "websocket", "sec-websocket-version" => "13", "sec-websocket-key" => "#{"A" * 22}==",
@@ -278,6 +220,4 @@ class CableSocketsTest < Minitest::Test
       socket.gets("\r\n\r\n")
     end
   end
-
-  def get(url, path) = Net::HTTP.get_response(URI("#{url}#{path}"))
 end

@@ -465,6 +465,48 @@ static VALUE acceptor_used(VALUE self) {
   return used;
 }
 
+/* --- places for work of the app that is no request --- */
+
+struct work {
+  struct gyre_admission_waiter waiter;
+  struct gyre_wait wait;
+  bool placed;
+};
+
+static void work_decided(struct gyre_admission_waiter *waiter, bool placed) {
+  struct work *work = GYRE_CONTAINER(waiter, struct work, waiter);
+  work->placed = placed;
+  gyre_wake(work->wait.parked.scheduler, &work->wait.parked);
+}
+
+/* Waits for a place in the queue of the requests. Returns false if the queue is full, after
+ * queue_timeout, and in another thread. */
+static VALUE acceptor_take_place(VALUE self) {
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
+  struct gyre_admission *admission = &acceptor->capacity.admission;
+  if (!admission->loop || gyre_thread_is_foreign(acceptor->scheduler)) return Qfalse;
+  if (gyre_admission_has_place(admission)) {
+    gyre_admission_take(admission);
+    return Qtrue;
+  }
+  struct work work = {.waiter.decided = work_decided};
+  if (!gyre_admission_enter(admission, &work.waiter)) return Qfalse;
+  int state = 0;
+  gyre_wait_begin(acceptor->scheduler, &work.wait, self);
+  rb_protect(gyre_wait_body, (VALUE)&work.wait, &state);
+  gyre_wait_end(&work.wait);
+  gyre_admission_withdraw(admission, &work.waiter);
+  if (state && work.placed) gyre_admission_leave(admission);
+  if (state) rb_jump_tag(state);
+  RB_GC_GUARD(self);
+  return work.placed ? Qtrue : Qfalse;
+}
+
+static VALUE acceptor_leave_place(VALUE self) {
+  gyre_admission_leave(&acceptor_get(self)->capacity.admission);
+  return Qnil;
+}
+
 /* --- statistics --- */
 
 static void set_number(VALUE hash, const char *name, uint64_t number) {
@@ -545,6 +587,8 @@ void gyre_init_http(void) {
   rb_define_singleton_method(class, "place=", acceptor_set_place, 1);
   rb_define_method(class, "start", acceptor_start, 0);
   rb_define_method(class, "full?", acceptor_full_p, 0);
+  rb_define_method(class, "take_place", acceptor_take_place, 0);
+  rb_define_method(class, "leave_place", acceptor_leave_place, 0);
   rb_define_method(class, "away=", acceptor_set_away, 1);
   rb_define_method(class, "stop", acceptor_stop, 0);
   rb_define_method(class, "drain", acceptor_drain, 0);

@@ -29,6 +29,8 @@
 #   close            stops, and closes all connections immediately
 #   away=            number of open connections that have left the server (counted by workers' turns)
 #   full?            the queue for places is full
+#   take_place, leave_place   for work that is no request: waits as a request does, and returns true,
+#                    or false if the queue is full, after queue_timeout_s or in another thread
 #   used             Hash of the use of each budget: heads: input: output: files: places:
 #   stats            Hash of counts: connections: idle: running: accepted: requests: …
 #   measurements     Hash for /metrics: responses, durations, waits, lag, received_bytes, sent_bytes
@@ -116,6 +118,14 @@ module Gyre
       # Counts the hijacked connections too, of which the acceptor learns here.
       def stats
         @acceptor.stats.merge!(away: @acceptor.away = @open_responses.away)
+      end
+
+      # Runs the block in a place of `requests_limit`; without one if it waits too long.
+      def with_place
+        placed = @acceptor.take_place
+        yield
+      ensure
+        @acceptor.leave_place if placed
       end
 
       # Number of event streams, upgraded and hijacked connections, which {#shutdown} ends at once.

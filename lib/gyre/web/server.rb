@@ -177,6 +177,10 @@ module Gyre
       # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …
       def stats = @http ? @http.stats : HTTP::Server::NOT_STARTED
 
+      # Counts the block's work among the requests that run at a time (`requests_limit`).
+      # @api private
+      def with_place(&) = @http.with_place(&)
+
       # @return [Integer] dropped lines of the access log
       def dropped_log_lines = @access_log ? @access_log.dropped : 0
 

@@ -55,7 +55,11 @@ module Gyre
         # Runs an event of a cable in its own fiber, so that the cable's actions keep their order,
         # and everything else in a fiber of the loop.
         def async_invoke(receiver, method, *arguments, connection: receiver, &block)
-          work = -> { @places.acquire { invoke(receiver, method, *arguments, connection: connection, &block) } }
+          work = lambda do
+            @places.acquire do
+              Cable.with_place(connection) { invoke(receiver, method, *arguments, connection: connection, &block) }
+            end
+          end
           Socket.claim_event(connection) ? work.call : connection.server.executor.post(work)
         end
       end
@@ -95,6 +99,12 @@ module Gyre
       # Sends a text to the connections' sockets, as one frame. Those of other loops get it there.
       def deliver(text, connections)
         Broadcast.deliver_to(connections.filter_map { |each| socket(each)&.raw }, text)
+      end
+
+      # Counts a work among the server's requests, as it may take a database connection like them.
+      def with_place(connection, &work)
+        server = socket(connection)&.server
+        server ? server.with_place(&work) : work.call
       end
 
       # Returns the connection's {Socket}; nil for a connection that has another kind.

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Limits running requests to the size of Active Record's pool, unless requests_limit is set. More
-# requests would wait for a connection and fail after five seconds
-# (ActiveRecord::ConnectionTimeoutError). Called by Gyre::Web::Server before it listens, and once by
-# the mold to log the limit. Opens no connection.
+# Limits running requests, together with the work of cables (Cable), to the size of Active Record's
+# pool, unless requests_limit is set. More requests would wait for a connection and fail after five
+# seconds (ActiveRecord::ConnectionTimeoutError). Called by Gyre::Web::Server before it listens, and
+# once by the mold to log the limit. Opens no connection.
 
 module Gyre
   module Web

@@ -36,10 +36,13 @@ module Gyre
 
         # @return [Gyre::WebSocket, nil] once it is open
         attr_reader :raw
+        # @return [Gyre::Web::Server, nil]
+        attr_reader :server
 
         # `owner`: the connection or, from Rails 8.2, its Server::Socket.
         def initialize(env, owner, protocols)
           @env = env
+          @server = env["gyre.server"]
           @owner = owner
           @protocols = protocols
         end
