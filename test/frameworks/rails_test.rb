@@ -8,7 +8,7 @@ require "fileutils"
 require "net/http"
 require "log/fake_server"
 require "web/serving"
-require_relative "bundled"
+require_relative "cables"
 
 class RailsServerTest < Minitest::Test
   include GyreTest::Serving
@@ -35,6 +35,43 @@ class RailsServerTest < Minitest::Test
       File.write("#{program.folder}/go", "")
       assert_equal "1 true", waiting.value
       assert_equal ["2"], asking.map { |thread| thread.value[/\A\d/] }.uniq
+    end
+  end
+
+  # As under Puma: Action Cable ends its connections before code is unloaded, and clients come back.
+  %w[async gyre].each do |adapter|
+    define_method(:"test_cables_come_back_to_reloaded_channels_with_the_adapter_#{adapter}") do
+      rails_server("ADAPTER" => adapter) do |program|
+        first = enter(program)
+        assert_equal 1, said(first)
+        change(program, 2, VERSION_CHANNEL)
+        assert_equal 1, said(first) # a message reloads nothing
+        second = enter(program)
+        assert_restarted(first)
+        assert_equal 2, said(second)
+        change(program, 3, VERSION_CHANNEL)
+        get(program, "/version")
+        assert_restarted(second)
+        assert_equal 3, said(third = enter(program))
+        eventually(what: "the end of the others") { act(third, "open").read["message"] == 1 }
+      end
+    end
+  end
+
+  def test_code_is_reloaded_when_no_action_of_a_cable_runs
+    rails_server do |program|
+      cable = enter(program)
+      act(cable, "wait")
+      eventually(what: "an action that runs") { File.exist?("#{program.folder}/waiting") }
+      change(program, 2, VERSION_CHANNEL)
+      asking = Thread.new { get(program, "/version") }
+      eventually(what: "a request that waits") { File.read("#{program.folder}/log.txt").include?('Started GET "/version"') }
+      refute asking.join(0.2), "code was reloaded under an action"
+      File.write("#{program.folder}/go", "")
+      assert_equal [1, true], cable.read["message"]
+      assert_restarted(cable)
+      assert asking.value
+      assert_equal 2, said(enter(program))
     end
   end
 
@@ -109,16 +146,37 @@ class RailsServerTest < Minitest::Test
 
   private
 
-  def change(program, number)
-    path = "#{program.folder}/app/models/version.rb"
+  VERSION_CHANNEL = "app/channels/version_channel.rb"
+  private_constant :VERSION_CHANNEL
+
+  def enter(program)
+    cable = GyreTest::Cables::Cable.new(self, "http://127.0.0.1:#{program.port}", "ann")
+    assert_equal "welcome", cable.read["type"]
+    cable.subscribed("VersionChannel")
+  end
+
+  def act(cable, action) = cable.send("message", "VersionChannel", action: action)
+
+  # Returns what the channel broadcasts.
+  def said(cable) = act(cable, "say").read["message"]
+
+  def assert_restarted(cable)
+    assert_equal({ "type" => "disconnect", "reason" => "server_restart", "reconnect" => true }, cable.read)
+    assert_nil cable.read
+  end
+
+  def change(program, number, file = "app/models/version.rb")
+    path = "#{program.folder}/#{file}"
     File.write(path, File.read(path).sub(/= \d/, "= #{number}"))
   end
 
-  def rails_server
+  def rails_server(environment = {})
     Dir.mktmpdir do |folder|
       FileUtils.cp_r("#{APP}/.", folder)
-      File.utime(Time.now - 100, Time.now - 100, "#{folder}/app/models/version.rb") # so that a change is one
-      with_subprocess(bundled("development"), RbConfig.ruby, "bin/rails", "server", "-p", "0", "-b", "127.0.0.1", chdir: folder) do |pid, out, err|
+      old = Time.now - 100 # so that a change is one
+      File.utime(old, old, *Dir["#{folder}/app/**/version*.rb"])
+      command = [RbConfig.ruby, "bin/rails", "server", "-p", "0", "-b", "127.0.0.1"]
+      with_subprocess(bundled("development", **environment), *command, chdir: folder) do |pid, out, err|
         program = Program.new(self, pid, out, err, folder)
         program.expect(/Use Ctrl-C to stop/)
         yield program
