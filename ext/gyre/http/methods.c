@@ -2,6 +2,7 @@
  * fibers of the app. They fetch the exchange again after a wait, because it may have ended, and
  * after converting arguments, because Ruby code may have run and even responded. */
 #include "http/response_head.h"
+#include "http/thread_calls.h"
 
 #include <errno.h>
 #include <ruby/io.h>
@@ -13,17 +14,10 @@ static struct gyre_http_exchange *current(VALUE self) {
   return exchange;
 }
 
-/* True in another thread than the loop's: ThreadCalls must then run the method in the loop's thread
- * (thread_calls.rb). */
-static bool is_outside(VALUE self) {
+static const struct gyre_http_acceptor *exchange_elsewhere(VALUE self) {
   const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  return exchange && gyre_thread_is_foreign(exchange->connection->acceptor->scheduler);
-}
-
-static VALUE hand_over(VALUE self, const char *method, int count, const VALUE *arguments) {
-  VALUE thread_calls = gyre_http_exchange_get(self)->connection->acceptor->thread_calls.object;
-  return rb_funcall(thread_calls, rb_intern("call"), 3, self, ID2SYM(rb_intern(method)),
-                    rb_ary_new_from_values(count, arguments));
+  if (!exchange || !gyre_thread_is_foreign(exchange->connection->acceptor->scheduler)) return NULL;
+  return exchange->connection->acceptor;
 }
 
 static VALUE input_wait_ensure(VALUE argument) {
@@ -95,7 +89,6 @@ struct gyre_http_exchange *gyre_http_request_reading(VALUE self) {
 }
 
 static VALUE exchange_read_body(VALUE self, VALUE most) {
-  if (is_outside(self)) return hand_over(self, "read_body", 1, &most);
   long length = NUM2LONG(most);
   if (length <= 0) rb_raise(rb_eArgError, "cannot read %ld bytes", length);
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
@@ -142,7 +135,6 @@ static void send_whole(VALUE self, struct gyre_http_response_head *head, VALUE b
 }
 
 static VALUE exchange_write_response(VALUE self, VALUE status, VALUE headers, VALUE body) {
-  if (is_outside(self)) return hand_over(self, "write_response", 3, (VALUE[]){status, headers, body});
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   struct gyre_http_response_head head;
   if (!gyre_http_response_head_whole(&head, exchange, status, headers, body)) return Qfalse;
@@ -168,7 +160,6 @@ static void app_fields(struct gyre_http_response_head *head, VALUE headers) {
 /* In HTTP/2, :close means the same as :chunked, and :raw means a stream in both directions (RFC
  * 9113, section 8.5; RFC 8441). */
 static VALUE exchange_write_head(VALUE self, VALUE status, VALUE headers, VALUE given) {
-  if (is_outside(self)) return hand_over(self, "write_head", 3, (VALUE[]){status, headers, given});
   int code = NUM2INT(status);
   uint64_t length = NIL_P(given) || RB_SYMBOL_P(given) ? 0 : NUM2ULL(given);
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
@@ -208,7 +199,6 @@ bool gyre_http_response_interim(struct gyre_http_exchange *exchange, int status,
 }
 
 static VALUE exchange_write_interim(VALUE self, VALUE status, VALUE headers) {
-  if (is_outside(self)) return hand_over(self, "write_interim", 2, (VALUE[]){status, headers});
   int code = NUM2INT(status);
   if (code < 100 || code > 199 || code == 101) rb_raise(rb_eArgError, "status %d is no interim one", code);
   Check_Type(headers, T_HASH);
@@ -225,7 +215,6 @@ static VALUE exchange_set_trailer(VALUE self, VALUE name, VALUE value) {
 }
 
 static VALUE exchange_write_body(VALUE self, VALUE string) {
-  if (is_outside(self)) return hand_over(self, "write_body", 1, &string);
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   Check_Type(string, T_STRING);
   gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* other fibers get their turn */
@@ -238,7 +227,6 @@ static VALUE exchange_write_body(VALUE self, VALUE string) {
 }
 
 static VALUE exchange_finish_body(VALUE self) {
-  if (is_outside(self)) return hand_over(self, "finish_body", 0, NULL);
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   gyre_http_exchange_end_limit(exchange);
   if (exchange->response.framing != GYRE_HTTP_NO_BODY) exchange->operations->finish_body(self);
@@ -246,7 +234,6 @@ static VALUE exchange_finish_body(VALUE self) {
 }
 
 static VALUE exchange_write_file(VALUE self, VALUE io, VALUE from, VALUE size) {
-  if (is_outside(self)) return hand_over(self, "write_file", 3, (VALUE[]){io, from, size});
   int64_t offset = NUM2OFFT(from);
   uint64_t length = NUM2ULL(size);
   io = rb_io_get_io(io);
@@ -294,7 +281,8 @@ static VALUE exchange_hijack(VALUE self) {
   ID id = rb_intern("hijacked_socket");
   VALUE socket = rb_attr_get(self, id);
   if (!NIL_P(socket)) return socket;
-  if (is_outside(self)) return hand_over(self, "hijack", 0, NULL);
+  const struct gyre_http_acceptor *acceptor = exchange_elsewhere(self);
+  if (acceptor) return gyre_http_hand_over(acceptor, self, "hijack", 0, NULL);
   struct gyre_http_exchange *exchange = current(self);
   if (!gyre_http_exchange_open(self)) rb_raise(rb_eIOError, "the connection is over and cannot be hijacked");
   VALUE env = exchange->env, handler = exchange->connection->acceptor->handler;
@@ -307,25 +295,22 @@ static VALUE exchange_hijack(VALUE self) {
   return socket;
 }
 
-static VALUE end(VALUE self, const char *method, bool reset) {
-  if (is_outside(self)) return hand_over(self, method, 0, NULL);
+static VALUE end(VALUE self, bool reset) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (exchange) exchange->operations->close(exchange, reset);
   return Qnil;
 }
 
-static VALUE exchange_close(VALUE self) { return end(self, "close", false); }
-static VALUE exchange_reset(VALUE self) { return end(self, "reset", true); }
+static VALUE exchange_close(VALUE self) { return end(self, false); }
+static VALUE exchange_reset(VALUE self) { return end(self, true); }
 
 static VALUE exchange_leave_place(VALUE self) {
-  if (is_outside(self)) return hand_over(self, "leave_place", 0, NULL);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (exchange) gyre_http_exchange_leave_place(exchange);
   return Qnil;
 }
 
 static VALUE exchange_open_ended(VALUE self) {
-  if (is_outside(self)) return hand_over(self, "open_ended", 0, NULL);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (exchange) gyre_http_exchange_open_ended(exchange);
   return Qnil;
@@ -333,7 +318,6 @@ static VALUE exchange_open_ended(VALUE self) {
 
 /* Counts an open file until the request's end. Returns false if too many files are open. */
 static VALUE exchange_hold_file(VALUE self) {
-  if (is_outside(self)) return hand_over(self, "hold_file", 0, NULL);
   struct gyre_http_exchange *exchange = current(self);
   struct gyre_http_budget *files = &exchange->connection->acceptor->capacity.files;
   gyre_http_budget_hold(files, &exchange->response.files_counted, 1);
@@ -390,6 +374,15 @@ static VALUE exchange_body_bytes_sent(VALUE self) {
   return ULL2NUM(exchange ? exchange->response.body_bytes : 0);
 }
 
+/* clang-format off */
+#define METHODS(METHOD) \
+  METHOD(exchange, read_body, 1) METHOD(exchange, close, 0) METHOD(exchange, reset, 0) METHOD(exchange, leave_place, 0) \
+  METHOD(exchange, open_ended, 0) METHOD(exchange, hold_file, 0) METHOD(exchange, write_response, 3) \
+  METHOD(exchange, write_head, 3) METHOD(exchange, write_interim, 2) METHOD(exchange, write_body, 1) \
+  METHOD(exchange, finish_body, 0) METHOD(exchange, write_file, 3)
+/* clang-format on */
+METHODS(GYRE_HTTP_TRAMPOLINE)
+
 VALUE gyre_http_define_exchange(const char *version, const struct gyre_http_exchange_operations *operations) {
   VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
   VALUE class = rb_define_class_under(rb_define_module_under(http, version), "Exchange",
@@ -397,15 +390,9 @@ VALUE gyre_http_define_exchange(const char *version, const struct gyre_http_exch
   rb_undef_alloc_func(class);
   gyre_http_exchange_reserve(operations);
   rb_define_method(class, "next_request", exchange_next_request, 0);
-  rb_define_method(class, "read_body", exchange_read_body, 1);
   rb_define_method(class, "interrupt_reader", exchange_interrupt_reader, 2);
   rb_define_method(class, "trailers", exchange_trailers, 0);
   rb_define_method(class, "hijack", exchange_hijack, 0);
-  rb_define_method(class, "close", exchange_close, 0);
-  rb_define_method(class, "reset", exchange_reset, 0);
-  rb_define_method(class, "leave_place", exchange_leave_place, 0);
-  rb_define_method(class, "open_ended", exchange_open_ended, 0);
-  rb_define_method(class, "hold_file", exchange_hold_file, 0);
   rb_define_method(class, "client_gone", exchange_client_gone, 0);
   rb_define_method(class, "head_sent?", exchange_head_sent_p, 0);
   rb_define_method(class, "expects_continue?", exchange_expects_continue_p, 0);
@@ -413,12 +400,7 @@ VALUE gyre_http_define_exchange(const char *version, const struct gyre_http_exch
   rb_define_method(class, "hijacked?", exchange_hijacked_p, 0);
   rb_define_method(class, "closed?", exchange_closed_p, 0);
   rb_define_method(class, "body_bytes_sent", exchange_body_bytes_sent, 0);
-  rb_define_method(class, "write_response", exchange_write_response, 3);
-  rb_define_method(class, "write_head", exchange_write_head, 3);
-  rb_define_method(class, "write_interim", exchange_write_interim, 2);
-  rb_define_method(class, "write_body", exchange_write_body, 1);
-  rb_define_method(class, "finish_body", exchange_finish_body, 0);
-  rb_define_method(class, "write_file", exchange_write_file, 3);
   rb_define_method(class, "[]=", exchange_set_trailer, 2);
+  METHODS(GYRE_HTTP_DEFINE)
   return class;
 }

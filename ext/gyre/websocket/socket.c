@@ -2,6 +2,7 @@
  * threads are handed to the loop's thread. The socket may end during each wait. */
 #include "feature.h"
 #include "http/limit_rows.h"
+#include "http/thread_calls.h"
 #include "websocket/websocket.h"
 
 #include <ruby/encoding.h>
@@ -29,15 +30,9 @@ GYRE_TYPE(websocket_type, "Gyre::WebSocket", websocket_mark, websocket_free, NUL
 
 static struct gyre_websocket *websocket_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 
-/* True outside the loop's thread, which then does the work while the caller waits. */
-static bool is_outside(VALUE self) {
+static const struct gyre_http_acceptor *websocket_elsewhere(VALUE self) {
   const struct gyre_websocket *websocket = websocket_get(self);
-  return websocket->connection && gyre_thread_is_foreign(websocket->acceptor->scheduler);
-}
-
-static VALUE hand_over(VALUE self, const char *method, int count, const VALUE *arguments) {
-  return rb_funcall(websocket_get(self)->acceptor->thread_calls.object, rb_intern("call"), 3, self,
-                    ID2SYM(rb_intern(method)), rb_ary_new_from_values(count, arguments));
+  return websocket->connection && gyre_thread_is_foreign(websocket->acceptor->scheduler) ? websocket->acceptor : NULL;
 }
 
 static VALUE wait_ensure(VALUE argument) {
@@ -73,7 +68,6 @@ static void wake_publishers(struct gyre_http_budget *output) {
 /* Waits while the server holds too much output and WebSockets have a part of it. For publishers,
  * after a message. */
 static VALUE websocket_pace(VALUE self) {
-  if (is_outside(self)) return hand_over(self, "pace", 0, NULL);
   struct gyre_http_acceptor *acceptor = websocket_get(self)->acceptor;
   if (!gyre_websocket_is_behind(acceptor) || gyre_thread_is_foreign(acceptor->scheduler)) return Qnil;
   acceptor->statistics.publishers_held++;
@@ -92,7 +86,6 @@ static VALUE websocket_behind_p(VALUE self) {
 }
 
 static VALUE websocket_read(VALUE self) {
-  if (is_outside(self)) return hand_over(self, "read", 0, NULL);
   struct gyre_websocket *websocket = websocket_get(self);
   if (!NIL_P(websocket->returned) && RARRAY_LEN(websocket->returned) > 0) return rb_ary_shift(websocket->returned);
   if (!websocket->connection) return Qnil;
@@ -162,8 +155,7 @@ static void wait_for_room(VALUE self) {
   if (!websocket->connection) raise_closed(websocket);
 }
 
-static VALUE websocket_write(VALUE self, VALUE message) {
-  if (is_outside(self)) return hand_over(self, "transmit", 1, &message);
+static VALUE websocket_transmit(VALUE self, VALUE message) {
   struct gyre_websocket *websocket = websocket_get(self);
   StringValue(message);
   unsigned opcode = opcode_of(message);
@@ -272,14 +264,13 @@ static VALUE websocket_leave(VALUE self, VALUE topic) {
 }
 
 /* True outside the loop's thread. */
-static VALUE websocket_foreign_p(VALUE self) { return is_outside(self) ? Qtrue : Qfalse; }
+static VALUE websocket_foreign_p(VALUE self) { return websocket_elsewhere(self) ? Qtrue : Qfalse; }
 
 static VALUE websocket_stopping_p(VALUE self) { return websocket_get(self)->acceptor->draining ? Qtrue : Qfalse; }
 
 static VALUE websocket_thread_calls(VALUE self) { return websocket_get(self)->acceptor->thread_calls.object; }
 
-static VALUE websocket_ping(VALUE self, VALUE timeout) {
-  if (is_outside(self)) return hand_over(self, "ping_within", 1, &timeout);
+static VALUE websocket_ping_within(VALUE self, VALUE timeout) {
   struct gyre_websocket *websocket = websocket_get(self);
   int64_t timeout_ns = gyre_duration_ns(timeout);
   check_open(websocket);
@@ -296,9 +287,7 @@ static VALUE websocket_ping(VALUE self, VALUE timeout) {
   return DBL2NUM((double)(gyre_loop_now(loop) - from_ns) / 1e9);
 }
 
-static VALUE websocket_close(VALUE self, VALUE code, VALUE reason) {
-  VALUE arguments[] = {code, reason};
-  if (is_outside(self)) return hand_over(self, "close_with", 2, arguments);
+static VALUE websocket_close_with(VALUE self, VALUE code, VALUE reason) {
   struct gyre_websocket *websocket = websocket_get(self);
   Check_Type(reason, T_STRING);
   gyre_websocket_close(websocket, NUM2UINT(code), RSTRING_PTR(reason), (size_t)RSTRING_LEN(reason));
@@ -408,6 +397,13 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
   return self;
 }
 
+/* clang-format off */
+#define METHODS(METHOD) \
+  METHOD(websocket, read, 0) METHOD(websocket, transmit, 1) METHOD(websocket, ping_within, 1) \
+  METHOD(websocket, close_with, 2) METHOD(websocket, pace, 0)
+/* clang-format on */
+METHODS(GYRE_HTTP_TRAMPOLINE)
+
 void gyre_init_websocket(void) {
   gyre_init_websocket_frames();
   VALUE class = rb_define_class_under(gyre_mGyre, "WebSocket", rb_cObject);
@@ -418,12 +414,8 @@ void gyre_init_websocket(void) {
   rb_define_const(class, "COMPRESSES", Qtrue);
 #endif
   rb_define_private_method(rb_singleton_class(class), "take_over", websocket_take_over, 7);
-  rb_define_method(class, "read", websocket_read, 0);
   rb_define_method(class, "give_back", websocket_give_back, 1);
-  rb_define_method(class, "write", websocket_write, 1);
-  rb_define_method(class, "transmit", websocket_write, 1); /* for subclasses with another `write` */
-  rb_define_method(class, "ping_within", websocket_ping, 1);
-  rb_define_method(class, "close_with", websocket_close, 2);
+  rb_define_method(class, "write", websocket_anywhere_transmit, 1); /* subclasses may have another */
   rb_define_method(class, "closed?", websocket_closed_p, 0);
   rb_define_method(class, "code", websocket_code, 0);
   rb_define_method(class, "reason", websocket_reason, 0);
@@ -432,7 +424,6 @@ void gyre_init_websocket(void) {
   rb_define_singleton_method(class, "frame", websocket_frame, 2);
   rb_define_singleton_method(class, "deliver_all", websocket_deliver_all, 3);
   rb_define_method(class, "offer", websocket_offer, 1);
-  rb_define_method(class, "pace", websocket_pace, 0);
   rb_define_method(class, "behind?", websocket_behind_p, 0);
   rb_define_method(class, "join", websocket_join, 1);
   rb_define_method(class, "leave", websocket_leave, 1);
@@ -442,4 +433,5 @@ void gyre_init_websocket(void) {
   rb_define_method(class, "interrupt", websocket_interrupt, 1);
   rb_define_method(class, "interrupt_reader", websocket_interrupt_reader, 2);
   rb_define_method(class, "report", websocket_error, 1);
+  METHODS(GYRE_HTTP_DEFINE)
 }
