@@ -267,7 +267,6 @@ static void body_deadline(struct gyre_http_connection *connection) {
   int64_t waited_ns = gyre_loop_coarse_now(gyre_http_loop(connection)) - body->since_ns;
   const char *reason;
   size_t received = gyre_transport_available(&connection->transport) - body->head_length;
-  connection->deadline_ns = INT64_MAX; /* ends the head's time limit */
   gyre_http_connection_deadline(
       connection, gyre_http_body_limit_ns(&connection->acceptor->limits, (int64_t)received, waited_ns, false, &reason));
 }
@@ -396,39 +395,38 @@ static void begin_head(struct gyre_http_connection *connection) {
   gyre_http_connection_deadline(connection, connection->acceptor->limits.head_ns);
 }
 
-/* Handles a request's first bytes. A head is usually whole and is used in lent memory. */
-static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
+/* Serves or queues a head that is whole in lent memory. Otherwise keeps it, and returns false. */
+static bool begin_lent(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_http_request request;
-  bool whole = false;
-  if (!connection->transport.input) {
-    whole = parse_whole(connection, &request, bytes, length);
-    size_t head_length = request.held;
-    request.held = 0;
-    if (request.status) {
-      serve(connection, &request);
-      return;
-    }
+  bool whole = parse_whole(connection, &request, bytes, length);
+  size_t head_length = request.held;
+  request.held = 0;
+  if (!request.status) {
     /* Keeps an incomplete head or the bytes after a whole head. Keeps all if the request waits. */
     bool waits = whole && !gyre_http1_admit(connection, &request);
     size_t used = waits ? 0 : head_length;
     if (gyre_transport_keep(&connection->transport, bytes + used, length - used) < 0) {
       if (request.placed) gyre_admission_leave(&connection->acceptor->capacity.admission);
       gyre_http_connection_end(connection, true);
-      return;
+      return true;
     }
+    if (!whole) return false;
     if (waits) {
       request.held = (uint32_t)head_length;
       request.bytes = gyre_transport_input(&connection->transport);
       if (gyre_http1_wait(connection, &request)) {
         if (connection->phase == BODY) read_ahead(connection);
-        return;
+        return true;
       }
     }
   }
-  if (whole) {
-    serve(connection, &request);
-    return;
-  }
+  serve(connection, &request);
+  return true;
+}
+
+/* Handles a request's first bytes. A head is usually whole. */
+static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
+  if (!connection->transport.input && begin_lent(connection, bytes, length)) return;
   begin_head(connection);
   if (needs_more(connection)) read_more(connection); /* the client's end may have come too */
 }
