@@ -28,6 +28,22 @@ class OffloadBlockingTest < Minitest::Test
     assert_raises(ArgumentError) { Gyre.blocking }
   end
 
+  # Of more blocks than the pool has threads some run in the same one.
+  def test_a_block_begins_without_the_state_of_an_earlier_one
+    storage = Fiber.respond_to?(:[])
+    seen = Gyre.run do
+      Array.new(Gyre::Offload::Pool::READY * 3) do
+        Gyre.blocking do
+          before = [Thread.current[:user], storage && Fiber[:user]]
+          Thread.current[:user] = "ann"
+          Fiber[:user] = "ann" if storage
+          before
+        end
+      end
+    end
+    assert_equal [nil], seen.flatten.uniq - [false]
+  end
+
   def test_what_the_block_raises_is_raised
     error = assert_raises(KeyError) { Gyre.run { Gyre.blocking { raise KeyError, "no" } } }
     assert_equal "no", error.message

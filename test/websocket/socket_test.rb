@@ -172,6 +172,25 @@ module WebSocketSockets
     end
   end
 
+  def test_a_handler_begins_without_the_state_of_a_block_of_the_same_turn
+    go = Gyre::Queue.new
+    handler = Events.new { |*| nil }
+    handler.define_singleton_method(:on_open) { |socket| socket.write([Thread.current[:user], Fiber.current.instance_variable_get(:@user)].inspect) }
+    app = lambda do |env|
+      go.pop
+      next Gyre::WebSocket.open(env, handler) if env["PATH_INFO"] == "/handler"
+
+      Gyre::WebSocket.open(env) { |_| Fiber.current.instance_variable_set(:@user, Thread.current[:user] = "ann") }
+    end
+    serve(app) do |served|
+      opening = Array.new(12) { |index| Thread.new { open_websocket(served, index.even? ? "/block" : "/handler") } }
+      eventually { served.scheduler.stats[:tasks] == 13 }
+      served.on_loop { 12.times { go.push(nil) } }
+      peers = opening.map(&:value)
+      assert_equal ["[nil, nil]"], peers.each_slice(2).map { |_, peer| peer.message }.uniq
+    end
+  end
+
   def test_a_handlers_events_run_in_the_executor_and_a_block_does_not
     wrapped = Thread::Queue.new
     Gyre::Job.executor = Module.new { define_singleton_method(:wrap) { |&event| wrapped.push(event.call) } }

@@ -3,6 +3,7 @@
 # Gyre.blocking: runs blocking work in a thread. docs/blocking.md has the effect on each Ruby.
 
 require "gyre/offload"
+require "gyre/scheduler/job"
 
 module Gyre
   # Runs the block in a pool's thread while the fiber waits. Meant for computing, and for C code
@@ -10,7 +11,8 @@ module Gyre
   # ends the work, like Thread#kill. Runs the block directly if no scheduler is set or the fiber
   # is blocking.
   #
-  # The thread lacks the caller's state (Thread#[], Active Record's connections, the task).
+  # The thread lacks the caller's state (Thread#[], Active Record's connections, the task), and
+  # what the block sets by Thread#[] and Fiber[] ends with it.
   #
   #   hash = Gyre.blocking { BCrypt::Password.create(password) }
   def self.blocking(&block)
@@ -35,7 +37,7 @@ module Gyre
 
         begin
           thread.priority = PRIORITY
-          @work.call
+          Gyre::Job.event(nil) { @work.call }
         ensure
           thread.priority = 0
         end

@@ -30,11 +30,12 @@ module Gyre
       # @api private
       attr_accessor :executor
 
-      # Runs an event of a WebSocket's handler or a live page. Leaves no state for the next event,
-      # which may be another user's.
+      # Runs an event of a WebSocket's handler or a live page, or work in a thread of a pool. Leaves
+      # no state for what comes next, which may be another user's.
+      # @param executor [#wrap, nil]
       # @api private
-      def event
-        @executor ? @executor.wrap { yield } : yield
+      def event(executor = @executor)
+        executor ? executor.wrap { yield } : yield
       ensure
         forget(Thread.current.keys, (Fiber.current.storage if STORAGE))
       end
@@ -45,6 +46,11 @@ module Gyre
 
       unless Loop.native?
         def current = Fiber.scheduler ? of(Fiber.scheduler) : Thread.current
+
+        def forget(keys, storage)
+          keys.each { |key| Thread.current[key] = nil }
+          storage&.each_key { |key| Fiber[key] = nil }
+        end
       end
     end
   end

@@ -58,9 +58,10 @@ module Gyre
           socket.event
         end
 
-        # A block runs for many messages, so it is no event.
+        # Rails' executor holds up a reload of the code until its event is over, and a block may read
+        # messages for hours: it runs without.
         def run(handler, event, socket)
-          handler.is_a?(Block) ? tell(handler, event, socket) : Job.event { tell(handler, event, socket) }
+          Job.event(handler.is_a?(Block) ? nil : Job.executor) { tell(handler, event, socket) }
         rescue Exception => error # rubocop:disable Lint/RescueException
           failed(socket, error)
         end
