@@ -58,8 +58,8 @@ module Gyre
           socket.event
         end
 
-        # Rails' executor holds up a reload of the code until its event is over, and a block may read
-        # messages for hours: it runs without.
+        # Rails' executor holds up a reload of the code until its event is over, and a block may
+        # read messages for hours: it runs without.
         def run(handler, event, socket)
           Job.event(handler.is_a?(Block) ? nil : Job.executor) { tell(handler, event, socket) }
         rescue Exception => error # rubocop:disable Lint/RescueException
