@@ -356,9 +356,8 @@ void gyre_init_scheduler_io(void) {
    * interface. If a hook is missing, Ruby calls io_wait. */
   const char *version = StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))});
   bool broken = strcmp(version, "3.2.5") == 0;
-  bool old = strncmp(version, "3.1.", 4) == 0 || strncmp(version, "3.2.", 4) == 0 || strcmp(version, "3.3.0") == 0;
   /* In Ruby 3.3 and 3.4 IO#pwrite calls io_pwrite without the GVL, which deadlocks all threads. */
-  bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
+  bool without_gvl = strcmp(version, "3.3") >= 0 && strcmp(version, "3.5") < 0;
   VALUE class = gyre_cScheduler;
   rb_define_singleton_method(class, "path_waits?", scheduler_path_waits_p, 1);
   rb_define_method(class, "pace", scheduler_pace, 0);
@@ -368,6 +367,6 @@ void gyre_init_scheduler_io(void) {
     rb_define_method(class, "io_read", scheduler_io_read, -1);
     rb_define_method(class, "io_pread", scheduler_io_pread, -1);
   }
-  if (!broken && !old) rb_define_method(class, "io_write", scheduler_io_write, -1);
+  if (strcmp(version, "3.3.1") >= 0) rb_define_method(class, "io_write", scheduler_io_write, -1);
   if (!broken && !without_gvl) rb_define_method(class, "io_pwrite", scheduler_io_pwrite, -1);
 }

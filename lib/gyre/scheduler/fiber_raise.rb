@@ -50,7 +50,7 @@ module Gyre
       def self.exception(*arguments, **options)
         given = options.slice(:cause)
         error = build(*arguments, **options.except(:cause))
-        given.empty? && (RUBY_VERSION < "4" || $!.nil?) ? error : with_cause(error, given)
+        given.empty? && (RUBY_VERSION < "4.0" || $!.nil?) ? error : with_cause(error, given)
       end
 
       def self.build(error = RuntimeError.new("unhandled exception"), *message, **details)
@@ -91,7 +91,7 @@ module Gyre
 
         error = FiberRaise.exception(*arguments, **options)
         scheduler.note_for_thread(error)
-        RUBY_VERSION < "4" ? super(error) : super(error, cause: error.cause) # else the caller's present error is
+        RUBY_VERSION < "4.0" ? super(error) : super(error, cause: error.cause) # else the caller's present error is
       end
     end
 

@@ -24,7 +24,7 @@ module Gyre
       # broken interface.
       READS = RUBY_ENGINE == "ruby" && RUBY_VERSION != "3.2.5"
       # Whether io_write is defined. Before Ruby 3.3.1 its buffer can lose its lock (bug 19640).
-      WRITES = READS && (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3, 1]) >= 0
+      WRITES = READS && RUBY_VERSION >= "3.3.1"
       # Ruby 4.1 passes an offset and a maximum to io_read and io_write, earlier versions a minimum
       # and an offset. Untested on 4.1.
       BOUNDED = IO.const_defined?(:Buffer) && IO::Buffer.const_defined?(:VERSION) && IO::Buffer::VERSION >= 3

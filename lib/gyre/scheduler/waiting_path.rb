@@ -75,7 +75,7 @@ module Gyre
       def pwrite(*) = Fiber.current.blocking? ? super : Fiber.blocking { super }
     end
 
-    IO.prepend(PositionedWrite) if RUBY_VERSION.start_with?("3.3.", "3.4.")
+    IO.prepend(PositionedWrite) if RUBY_VERSION >= "3.3" && RUBY_VERSION < "3.5"
 
     # File#flock in a fiber of a Gyre::Scheduler. Ruby has no hook for it, and waiting for another
     # fiber's lock would stop the thread. Tries first, then waits in a thread. An abandoned wait (a
