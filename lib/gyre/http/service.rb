@@ -9,6 +9,7 @@ require "gyre/errors"
 require "gyre/http/errors"
 require "gyre/http/response"
 require "gyre/http/open_responses"
+require "gyre/scheduler/job"
 
 module Gyre
   module HTTP
@@ -43,8 +44,9 @@ module Gyre
         env = exchange.next_request
         while env
           respond(exchange, env)
-          env = exchange.next_request
-          exchange = env["rack.hijack"] if env # each request has its own exchange
+          env = exchange.next_request or break
+          exchange = env["rack.hijack"] # each request has its own exchange
+          Job.clear # it may be another user's, from a proxy
         end
         returned = true
       rescue Gyre::Stop

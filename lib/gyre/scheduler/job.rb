@@ -20,7 +20,7 @@ module Gyre
       #   @return [Fiber, Thread]
 
       # @!method forget(keys, storage)
-      #   Clears the current fiber's locals, storage and variables. Called after an event.
+      #   Clears the current fiber's locals, storage and variables.
       #   @param keys [Array<Symbol>] of the locals
       #   @param storage [Hash, nil]
       #   @return [void]
@@ -37,8 +37,12 @@ module Gyre
       def event(executor = @executor)
         executor ? executor.wrap { yield } : yield
       ensure
-        forget(Thread.current.keys, (Fiber.current.storage if STORAGE))
+        clear
       end
+
+      # Ends the current fiber's state, before the fiber or its thread goes on with another's work.
+      # @api private
+      def clear = forget(Thread.current.keys, (Fiber.current.storage if STORAGE))
 
       # Returns the owner under a scheduler that is not native.
       # @api private

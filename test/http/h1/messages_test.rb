@@ -33,6 +33,22 @@ module HTTP1Messages
     end
   end
 
+  # Of a proxy's connection, the next request is another user's.
+  def test_pipelined_requests_begin_without_the_state_of_an_earlier_one
+    app = lambda do |_|
+      fiber = Fiber.current
+      before = [Thread.current[:user], fiber.instance_variable_get(:@user), Fiber.respond_to?(:[]) ? Fiber[:user] : nil]
+      fiber.instance_variable_set(:@user, Thread.current[:user] = "ann")
+      Fiber[:user] = "ann" if Fiber.respond_to?(:[])
+      [200, {}, [before.compact.inspect]]
+    end
+    serve(app) do |served|
+      client = connect(served)
+      client.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 5)
+      assert_equal ["[]"], Array.new(5) { client.response.body }.uniq
+    end
+  end
+
   def test_pipelined_requests_with_bodies_of_both_kinds_keep_their_borders
     serve(ECHO) do |served|
       client = connect(served)
