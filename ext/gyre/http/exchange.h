@@ -17,7 +17,6 @@ struct gyre_http_request {
   const struct gyre_http_head *head; /* NULL if unknown; may be incomplete if refused */
   const char *bytes;
   void *stream;        /* HTTP/2's */
-  uint32_t held;       /* length of a whole head in the transport's input; otherwise 0 */
   size_t length, came; /* length of the head; number of bytes after the head */
   uint16_t status;     /* of a refusal; 0: the head is valid */
   const char *reason;  /* of a refusal: constant text */
@@ -114,7 +113,7 @@ struct gyre_http_exchange {
   struct {
     uint16_t status;                        /* the final head's; 0: not sent */
     uint8_t framing;                        /* enum gyre_http_framing */
-    bool head_sent, whole;                  /* `whole`: the app has written everything */
+    bool whole;                             /* the app has written everything */
     bool writing;                           /* a fiber is parked halfway through a message */
     uint64_t body_bytes, taken_before;      /* `taken_before`: bytes sent before the first wait */
     int64_t waited_ns;                      /* time spent waiting for a slow client */

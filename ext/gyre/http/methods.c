@@ -121,7 +121,6 @@ static void end_head(struct gyre_http_response_head *head, enum gyre_http_framin
   exchange->response.framing = (uint8_t)framing;
   exchange->operations->end_head(head);
   if (head->output->failed) rb_memerror();
-  exchange->response.head_sent = true;
   exchange->response.status = (uint16_t)head->status;
   exchange->response.body_bytes = 0;
 }
@@ -164,7 +163,7 @@ static VALUE exchange_write_head(VALUE self, VALUE status, VALUE headers, VALUE 
   uint64_t length = NIL_P(given) || RB_SYMBOL_P(given) ? 0 : NUM2ULL(given);
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   bool alone = exchange->operations->alone;
-  if (exchange->response.head_sent) rb_raise(rb_eRuntimeError, "the head has been sent already");
+  if (exchange->response.status) rb_raise(rb_eRuntimeError, "the head has been sent already");
   if (!(code == 101 && alone) && (code < 200 || code > 999)) rb_raise(rb_eArgError, "status %d is no final one", code);
   Check_Type(headers, T_HASH);
   enum gyre_http_framing framing = framing_of(given);
@@ -188,7 +187,7 @@ static VALUE exchange_write_head(VALUE self, VALUE status, VALUE headers, VALUE 
 }
 
 bool gyre_http_response_interim(struct gyre_http_exchange *exchange, int status, VALUE headers) {
-  if (exchange->response.head_sent || exchange->http_1_0) return false;
+  if (exchange->response.status || exchange->http_1_0) return false;
   struct gyre_http_response_head head = gyre_http_response_head_begin(exchange, status);
   if (!NIL_P(headers)) app_fields(&head, headers);
   if (exchange->operations->alone) gyre_http_buffer_text(head.output, "\r\n");
@@ -359,8 +358,8 @@ static VALUE exchange_client_gone(VALUE self) {
     return exchange && (expression) ? Qtrue : Qfalse;                                                                  \
   }
 
-QUESTION(head_sent_p, exchange->response.head_sent)
-QUESTION(expects_continue_p, exchange->expects_continue && !exchange->response.head_sent)
+QUESTION(head_sent_p, exchange->response.status)
+QUESTION(expects_continue_p, exchange->expects_continue && !exchange->response.status)
 QUESTION(head_only_p, exchange->head_only)
 QUESTION(hijacked_p, gyre_http_exchange_is_hijacked(exchange))
 

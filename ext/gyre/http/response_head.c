@@ -114,7 +114,7 @@ struct gyre_http_response_head gyre_http_response_head_begin(struct gyre_http_ex
 
 bool gyre_http_response_head_whole(struct gyre_http_response_head *head, struct gyre_http_exchange *exchange,
                                    VALUE status, VALUE headers, VALUE body) {
-  if (exchange->response.head_sent || !FIXNUM_P(status) || !RB_TYPE_P(headers, T_HASH) || !RB_TYPE_P(body, T_ARRAY))
+  if (exchange->response.status || !FIXNUM_P(status) || !RB_TYPE_P(headers, T_HASH) || !RB_TYPE_P(body, T_ARRAY))
     return false;
   int code = FIX2INT(status);
   if (code < 200 || code > 599) return false;

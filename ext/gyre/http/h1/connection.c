@@ -98,7 +98,6 @@ static bool parse(struct gyre_http_connection *connection, struct gyre_http_requ
   int length = gyre_http1_head_parse(head, bytes, available, &connection->acceptor->limits.head);
   *request = (struct gyre_http_request){.head = head, .bytes = bytes};
   if (length > 0) {
-    request->held = (uint32_t)length;
     request->length = (size_t)length;
     request->came = available - request->length;
   }
@@ -399,12 +398,10 @@ static void begin_head(struct gyre_http_connection *connection) {
 static bool begin_lent(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_http_request request;
   bool whole = parse_whole(connection, &request, bytes, length);
-  size_t head_length = request.held;
-  request.held = 0;
   if (!request.status) {
     /* Keeps an incomplete head or the bytes after a whole head. Keeps all if the request waits. */
     bool waits = whole && !gyre_http1_admit(connection, &request);
-    size_t used = waits ? 0 : head_length;
+    size_t used = waits ? 0 : request.length;
     if (gyre_transport_keep(&connection->transport, bytes + used, length - used) < 0) {
       if (request.placed) gyre_admission_leave(&connection->acceptor->capacity.admission);
       gyre_http_connection_end(connection, true);
@@ -412,7 +409,6 @@ static bool begin_lent(struct gyre_http_connection *connection, const char *byte
     }
     if (!whole) return false;
     if (waits) {
-      request.held = (uint32_t)head_length;
       request.bytes = gyre_transport_input(&connection->transport);
       if (gyre_http1_wait(connection, &request)) {
         if (connection->phase == BODY) read_ahead(connection);

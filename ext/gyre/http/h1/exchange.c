@@ -334,7 +334,8 @@ static void begin(struct gyre_http_exchange *exchange, const struct gyre_http_re
     take_head(exchange, request->head, request->bytes);
   }
   gyre_http1_release_partial(connection);
-  gyre_transport_consume(&connection->transport, request->held);
+  if (request->bytes == gyre_transport_input(&connection->transport))
+    gyre_transport_consume(&connection->transport, request->length);
   exchange->body.ahead = (int64_t)gyre_transport_available(&connection->transport);
   if (exchange->body.ahead > 0) exchange->expects_continue = false; /* a part of the body has come */
 }
@@ -454,7 +455,7 @@ static VALUE read_body(VALUE self, size_t most) {
   if (!exchange) gyre_http_request_cut(self);
   gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* other fibers get their turn */
   if (!(exchange = reading(self))) return Qnil;
-  if (exchange->expects_continue && !exchange->response.head_sent) {
+  if (exchange->expects_continue && !exchange->response.status) {
     gyre_http_response_interim(exchange, 100, Qnil);
     if (!(exchange = reading(self))) return Qnil; /* another fiber may have read meanwhile */
   }

@@ -253,7 +253,7 @@ static VALUE read_body(VALUE self, size_t most) {
 }
 
 static VALUE hijack(struct gyre_http_exchange *exchange) {
-  if (!gyre_http2_of(exchange)->websocket || exchange->response.head_sent || gyre_http_exchange_is_over(exchange))
+  if (!gyre_http2_of(exchange)->websocket || exchange->response.status || gyre_http_exchange_is_over(exchange))
     rb_raise(rb_eIOError, "only a stream of HTTP/2 for a WebSocket, before its response, can be hijacked");
   VALUE self = exchange->handle, socket = gyre_http_hijack(self, gyre_http2_tunnel_respond);
   exchange = gyre_http_exchange_get(self);
