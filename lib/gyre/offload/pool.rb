@@ -13,6 +13,7 @@
 # timed sleep; on Ruby 3.4 a forked child hangs if another thread enters such a sleep
 # (https://github.com/ruby/ruby/pull/13584).
 require "etc"
+require_relative "../scheduler/job"
 require_relative "../sync/spin_lock"
 
 module Gyre
@@ -85,6 +86,7 @@ module Gyre
       def stands_still? = now - @begun_at >= @standstill_s
 
       def work
+        Gyre::Job.clear # a new thread has the storage of the fiber that made it
         while (job = next_job)
           job.run
           job = nil # keeps nothing of it while idle
