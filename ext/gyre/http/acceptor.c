@@ -467,16 +467,17 @@ static VALUE acceptor_used(VALUE self) {
 
 /* --- places for work of the app that is no request --- */
 
+/* Not on the fiber's stack, which a child of another thread's fork may free before the acceptor. */
 struct work {
   struct gyre_admission_waiter waiter;
-  struct gyre_wait wait;
+  struct gyre_wait *wait;
   bool placed;
 };
 
 static void work_decided(struct gyre_admission_waiter *waiter, bool placed) {
   struct work *work = GYRE_CONTAINER(waiter, struct work, waiter);
   work->placed = placed;
-  gyre_wake(work->wait.parked.scheduler, &work->wait.parked);
+  gyre_wake(work->wait->parked.scheduler, &work->wait->parked);
 }
 
 /* Waits for a place in the queue of the requests. Returns false if the queue is full, after
@@ -489,17 +490,23 @@ static VALUE acceptor_take_place(VALUE self) {
     gyre_admission_take(admission);
     return Qtrue;
   }
-  struct work work = {.waiter.decided = work_decided};
-  if (!gyre_admission_enter(admission, &work.waiter)) return Qfalse;
+  struct work *work = calloc(1, sizeof(*work));
+  if (!work) rb_memerror();
+  struct gyre_wait wait;
   int state = 0;
-  gyre_wait_begin(acceptor->scheduler, &work.wait, self);
-  rb_protect(gyre_wait_body, (VALUE)&work.wait, &state);
-  gyre_wait_end(&work.wait);
-  gyre_admission_withdraw(admission, &work.waiter);
-  if (state && work.placed) gyre_admission_leave(admission);
+  gyre_list_init(&work->waiter.node);
+  work->waiter.decided = work_decided;
+  work->wait = &wait;
+  gyre_wait_begin(acceptor->scheduler, &wait, self);
+  if (gyre_admission_enter(admission, &work->waiter)) rb_protect(gyre_wait_body, (VALUE)&wait, &state);
+  gyre_wait_end(&wait);
+  gyre_admission_withdraw(admission, &work->waiter);
+  bool placed = work->placed;
+  free(work);
+  if (state && placed) gyre_admission_leave(admission);
   if (state) rb_jump_tag(state);
   RB_GC_GUARD(self);
-  return work.placed ? Qtrue : Qfalse;
+  return placed ? Qtrue : Qfalse;
 }
 
 static VALUE acceptor_leave_place(VALUE self) {
