@@ -8,6 +8,7 @@
 #   the server's event loop or executor
 #                             Cable::EventLoop: fibers and timers of the loop
 #   Server::Worker            Cable::Worker: at most worker_pool_size works run at a time, in fibers
+#                             and in places of requests_limit
 #
 # Cable::Stream sends a broadcast as one frame. Another version than the known ones keeps hijacking.
 # Installed by Gyre::Web::Server before it listens. Loads no part of Rails, and its own only with
