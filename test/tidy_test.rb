@@ -11,7 +11,7 @@ class TidyTest < Minitest::Test
   # Which layer a file belongs to: the first pattern that fits. A file may require its own layer and
   # lower ones.
   LAYERS = [
-    [1, "loop", %w[lib/gyre/version.rb lib/gyre/errors.rb lib/gyre/native.rb lib/gyre/loop.rb lib/gyre/loop/** lib/gyre/{parts,logger}.rb]],
+    [1, "loop", %w[lib/gyre/version.rb lib/gyre/errors.rb lib/gyre/native.rb lib/gyre/loop.rb lib/gyre/loop/** lib/gyre/{parts,logger,ractor}.rb]],
     [2, "concurrency", %w[lib/gyre/{scheduler,testing,offload,inspection,run,task,clock,deadline,signals,weak_set}.rb
                           lib/gyre/{scheduler,testing,offload,task,sync,inspection}/**]],
     [3, "net", %w[lib/gyre.rb lib/gyre/{core,net,settings}.rb lib/gyre/{net,settings}/**]],

@@ -41,14 +41,10 @@ module Gyre
       end
 
       # Each Ractor has its own pool, as threads and locks cannot be shared.
-      if defined?(Ractor)
-        def pool = Ractor.current[:gyre_offload]
+      def pool = Ractor.current[:gyre_offload]
 
-        def pool=(pool)
-          Ractor.current[:gyre_offload] = pool
-        end
-      else
-        attr_accessor :pool
+      def pool=(pool)
+        Ractor.current[:gyre_offload] = pool
       end
 
       def wait(job, threads, seen)

@@ -5,6 +5,7 @@
 # not do: a part's inner files reopen its modules, and may be loaded first.
 
 require "monitor"
+require "gyre/ractor"
 
 module Gyre
   # @api private

@@ -4,6 +4,7 @@
 # messages and docs/configuration.md. Used by gyre serve, gyre log, gyre dns, TLS and memcached.
 
 require "did_you_mean"
+require "gyre/ractor"
 
 module Gyre
   # A table has rows in groups. A row whose type is a table itself is a section.

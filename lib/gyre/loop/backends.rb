@@ -4,6 +4,7 @@
 # is called select. Called by Gyre::Scheduler, Gyre::Loop and commands. Opens native backends to see
 # whether they work.
 require_relative "../errors"
+require_relative "../ractor"
 
 module Gyre
   class Loop

@@ -11,14 +11,10 @@ module Gyre
       def resolve(name) = resolver&.call(name)
 
       # Each Ractor has its own resolver, as resolvers cannot be shared.
-      if defined?(Ractor)
-        def resolver = Ractor.current[:gyre_host_names]
+      def resolver = Ractor.current[:gyre_host_names]
 
-        def resolver=(resolver)
-          Ractor.current[:gyre_host_names] = resolver
-        end
-      else
-        attr_accessor :resolver
+      def resolver=(resolver)
+        Ractor.current[:gyre_host_names] = resolver
       end
     end
   end
