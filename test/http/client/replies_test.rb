@@ -157,7 +157,12 @@ class HTTPClientRepliesTest < Minitest::Test
       connection = Gyre::HTTP::Client::H1Connection.new(Gyre::Transport.new(ours, "peer"), Gyre::HTTP::Client::Limits.new)
       got = outcome(connection, method || "GET", &)
       writer.wait
-      result.is_a?(Symbol) ? assert_equal(result, got) : assert_equal([*result, again], [*got, connection.rest])
+      if result.is_a?(Symbol)
+        assert_equal(result, got)
+      else
+        kept = connection.rest && (step > 1 || connection.ready?(false)) # bytes behind a reply may be unread yet
+        assert_equal([*result, again], [*got, kept])
+      end
     ensure
       connection&.close
       theirs&.close

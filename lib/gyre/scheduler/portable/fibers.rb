@@ -5,8 +5,8 @@
 # and that control passes through the driver.
 #
 # Fibers are entered by transfer only. Exceptions for the thread (Interrupt, Thread#raise) come when
-# a method returns or code jumps. Between steps that belong together (taking a fiber off the queue
-# and entering it) there is neither.
+# a method returns, also one in C but an attribute's, or code jumps. Between steps that belong
+# together (marking a fiber as entered and entering it) there is neither.
 
 require_relative "inbox"
 require_relative "job"
@@ -298,7 +298,8 @@ module Gyre
         end
 
         def stats
-          { **@loop.stats, tasks: @jobs.size, parked: @parked.size, ready: @ready.size, timers: @loop.timers.size - own_timers }
+          ready = @ready.count { |waiter| waiter.state == :ready }
+          { **@loop.stats, tasks: @jobs.size, parked: @parked.size, ready: ready, timers: @loop.timers.size - own_timers }
         end
 
         private
@@ -320,8 +321,8 @@ module Gyre
             other = @entering || @drives.last&.fiber
             if other && !other.equal?(waiter.fiber)
               enter(other)
-            elsif @budget.positive? && next_ready
-              enter_next
+            elsif @budget.positive? && (ready = next_ready)
+              enter_next(ready)
             else
               @base = waiter.base # another fiber may have come back here
               drive(parked: true) { waiter.state == :entered }
@@ -356,10 +357,11 @@ module Gyre
           waiter
         end
 
-        def enter_next
+        # Leaves the waiter in the queue, where {#next_ready} drops it: an exception as Array#shift
+        # returns would lose it.
+        def enter_next(waiter)
           @budget -= 1
           @switches += 1
-          waiter = @ready.shift
           waiter.state = :entered
           enter(waiter.fiber)
         end
@@ -367,8 +369,8 @@ module Gyre
         def turn(drive)
           @drives.push(drive) if @drives.empty? # a fork has forgotten it
           @inbox.receive
-          while @budget.positive? && next_ready
-            enter_next
+          while @budget.positive? && (ready = next_ready)
+            enter_next(ready)
             @base = drive.base
             return if @failure || drive.done?
           end

@@ -23,10 +23,11 @@ module Gyre
 
         def empty? = @present.nil? && @messages.empty?
 
-        # Handles other threads' messages. Repeats a handling that was interrupted.
+        # Handles other threads' messages. Repeats a handling that was interrupted; an exception as
+        # Thread::Queue#pop returns would lose the message.
         def receive
           until empty?
-            @present ||= @messages.pop(true)
+            @present || Thread.handle_interrupt(Loop::WakeupPipe::NEVER) { @present = @messages.pop(true) }
             kind, fiber, what = @present
             kind == :unblock ? unblocked(fiber, what) : interrupted(fiber, what)
             @present = nil
