@@ -328,6 +328,7 @@ module Gyre
               drive(parked: true) { waiter.state == :entered }
             end
           end
+          next_ready # drops this waiter, which keeps its fiber
         end
 
         # True if fibers wait and nothing in this loop can wake them. With a watchdog
@@ -357,8 +358,8 @@ module Gyre
           waiter
         end
 
-        # Leaves the waiter in the queue, where {#next_ready} drops it: an exception as Array#shift
-        # returns would lose it.
+        # Leaves the waiter in the queue until its fiber runs: an exception as Array#shift returns
+        # would lose it.
         def enter_next(waiter)
           @budget -= 1
           @switches += 1
