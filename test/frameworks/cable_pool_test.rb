@@ -10,28 +10,9 @@ class CablePoolTest < Minitest::Test
   include GyreTest::Cables
 
   # A connection that is not there at once raises: a work that began without a place would fail.
-  APP = <<~'RUBY'
-    require "logger"
-    require "rails"
-    require "gyre"
-    require "active_record/railtie"
-    require "action_controller/railtie"
-    require "action_cable/engine"
+  APP = %(require "rails"\nrequire "active_record/railtie"\n) + BEGINNING + <<~'RUBY'
     ENV["DATABASE_URL"] = "sqlite3:#{Dir.pwd}/test.sqlite3?pool=2&checkout_timeout=0.05"
-    class PoolApp < Rails::Application
-      config.eager_load = true
-      config.secret_key_base = "0" * 64
-      config.hosts.clear
-      config.logger = Logger.new($stderr)
-      config.log_level = :error
-      config.action_cable.disable_request_forgery_protection = true
-      config.action_cable.mount_path = "/cable"
-    end
     Entry = Class.new(ActiveRecord::Base)
-    module ApplicationCable
-      Connection = Class.new(ActionCable::Connection::Base)
-      Channel = Class.new(ActionCable::Channel::Base)
-    end
     # Holds a connection while it waits, and gives handlers of streams work meanwhile.
     HOLD = lambda do
       Entry.transaction do
@@ -50,12 +31,12 @@ class CablePoolTest < Minitest::Test
     end
     $most = 0
     ActionCable.server.config.cable = { "adapter" => "async" }
-    PoolApp.routes.append { %w[hold most].each { |name| get name, to: "pages##{name}" } }
-    PoolApp.initialize!
+    CableApp.routes.append { %w[hold most].each { |name| get name, to: "pages##{name}" } }
+    CableApp.initialize!
     ActiveRecord::Schema.verbose = false
     ActiveRecord::Schema.define { create_table(:entries, if_not_exists: true) { |table| table.integer :number } }
     ActiveRecord::Base.connection_handler.clear_active_connections!(:all) # that of this file
-    run PoolApp
+    run CableApp
   RUBY
 
   def self.time_limit_s = 120

@@ -16,25 +16,7 @@ class CableRestartsTest < Minitest::Test
   PAUSE_S = [CABLES / 4000.0, 0.02].max
   DONE = /^Rolling restart: all workers run the new code$/
 
-  APP = <<~'RUBY'
-    require "logger"
-    require "rails"
-    require "gyre"
-    require "action_controller/railtie"
-    require "action_cable/engine"
-    class RestartsApp < Rails::Application
-      config.eager_load = true
-      config.secret_key_base = "0" * 64
-      config.hosts.clear
-      config.logger = Logger.new($stderr)
-      config.log_level = :error
-      config.action_cable.disable_request_forgery_protection = true
-      config.action_cable.mount_path = "/cable"
-    end
-    module ApplicationCable
-      Connection = Class.new(ActionCable::Connection::Base)
-      Channel = Class.new(ActionCable::Channel::Base)
-    end
+  APP = BEGINNING + <<~'RUBY'
     class NewsChannel < ApplicationCable::Channel
       def subscribed
         stream_from("news")
@@ -45,9 +27,9 @@ class CableRestartsTest < Minitest::Test
       def publish = ActionCable.server.broadcast("news", { number: params[:number].to_i }).then { render(plain: Process.pid) }
     end
     ActionCable.server.config.cable = { "adapter" => "gyre" }
-    RestartsApp.routes.append { get "publish", to: "pages#publish" }
-    RestartsApp.initialize!
-    run RestartsApp
+    CableApp.routes.append { get "publish", to: "pages#publish" }
+    CableApp.initialize!
+    run CableApp
   RUBY
 
   # A page that connects again whenever its cable has ended.

@@ -11,30 +11,13 @@ require_relative "cables"
 class CableSocketsTest < Minitest::Test
   include GyreTest::Cables
 
-  APP = <<~'RUBY'
-    require "logger"
-    require "rails"
-    require "gyre"
-    require "action_controller/railtie"
-    require "action_cable/engine"
-    class CableApp < Rails::Application
-      config.eager_load = true
-      config.secret_key_base = "0" * 64
-      config.hosts.clear
-      config.logger = Logger.new($stderr)
-      config.log_level = ENV.fetch("LEVEL", "error").to_sym
-      config.action_cable.disable_request_forgery_protection = true
-      config.action_cable.mount_path = "/cable"
-      config.gyre.cable = ENV["CABLE"].to_sym if ENV["CABLE"]
-      config.gyre.cable_compression = true if ENV["COMPRESSION"]
-    end
+  APP = BEGINNING + <<~'RUBY'
     module ApplicationCable
       class Connection < ActionCable::Connection::Base
         identified_by :user
         def connect = (self.user = request.params["user"] || "anyone") && (reject_unauthorized_connection if user == "bad")
         def disconnect = $left = [*$left, user]
       end
-      Channel = Class.new(ActionCable::Channel::Base)
     end
     class ChatChannel < ApplicationCable::Channel
       def subscribed = stream_from("chat")
@@ -179,7 +162,7 @@ class CableSocketsTest < Minitest::Test
     before = figures(control)
     assert_equal [3, 4], before.first(2)
     2.times { |number| get(url, "/broadcast?to=chat&data=#{number}") }
-    get(url, "/broadcast?to=nobody&data=1")
+    get(url, "/broadcast?to=unheard&data=1")
     assert_equal [[0, 1]], cables.map { |cable| Array.new(2) { cable.read["message"] } }.uniq
     assert_equal 2, figures(control).last - before.last
     assert_match(/^3 cables  4 subscriptions  [\d.]+ broadcasts\/s$/, picture(control))

@@ -15,6 +15,30 @@ module GyreTest
     include Serving
     include Bundled
 
+    # The beginning of an app's config.ru.
+    BEGINNING = <<~'RUBY'
+      require "logger"
+      require "rails"
+      require "gyre"
+      require "action_controller/railtie"
+      require "action_cable/engine"
+      class CableApp < Rails::Application
+        config.eager_load = true
+        config.secret_key_base = "0" * 64
+        config.hosts.clear
+        config.logger = Logger.new($stderr)
+        config.log_level = ENV.fetch("LEVEL", "error").to_sym
+        config.action_cable.disable_request_forgery_protection = true
+        config.action_cable.mount_path = "/cable"
+        config.gyre.cable = ENV["CABLE"].to_sym if ENV["CABLE"]
+        config.gyre.cable_compression = true if ENV["COMPRESSION"]
+      end
+      module ApplicationCable
+        Connection = Class.new(ActionCable::Connection::Base)
+        Channel = Class.new(ActionCable::Channel::Base)
+      end
+    RUBY
+
     # One cable of a client.
     class Cable
       def initialize(test, url, user)

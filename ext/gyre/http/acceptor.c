@@ -465,7 +465,7 @@ static VALUE acceptor_used(VALUE self) {
   return used;
 }
 
-/* --- places for work of the app that is no request --- */
+/* --- places for other work of the app, such as actions of cables --- */
 
 /* Not on the fiber's stack, which a child of another thread's fork may free before the acceptor. */
 struct work {

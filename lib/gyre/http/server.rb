@@ -29,8 +29,9 @@
 #   close            stops, and closes all connections immediately
 #   away=            number of open connections that have left the server (counted by workers' turns)
 #   full?            the queue for places is full
-#   take_place, leave_place   for work that is no request: waits as a request does, and returns true,
-#                    or false if the queue is full, after queue_timeout_s or in another thread
+#   take_place       waits in the queue of the requests; false if the queue is full, after
+#                    queue_timeout_s, and in another thread
+#   leave_place      once after each take_place that has returned true
 #   used             Hash of the use of each budget: heads: input: output: files: places:
 #   stats            Hash of counts: connections: idle: running: accepted: requests: …
 #   measurements     Hash for /metrics: responses, durations, waits, lag, received_bytes, sent_bytes

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module ApplicationCable
-  # Anyone may come.
+  # Accepts each connection.
   class Connection < ActionCable::Connection::Base
   end
 end
