@@ -33,7 +33,7 @@ module Gyre
             handler, done = socket.handler, nil
             begin
               while (event = event_of(socket))
-                guard(socket, handler.is_a?(Block) ? nil : Job.executor) { tell(handler, event, socket) }
+                run(handler, event, socket)
               end
               done = true
             ensure
@@ -43,10 +43,9 @@ module Gyre
         end
 
         # Runs the app's code for a socket, as an event (Job.event). Whatever the code raises, the
-        # server lives. A {Block} runs without Rails' executor, which holds up a reload of the code
-        # until the event is over.
-        def guard(socket, executor = Job.executor)
-          Job.event(executor) { yield }
+        # server lives.
+        def guard(socket, &code)
+          Job.event(&code)
         rescue Exception => error # rubocop:disable Lint/RescueException
           failed(socket, error)
         end
@@ -57,6 +56,14 @@ module Gyre
         rescue Gyre::Stop
           socket.close(1001)
           socket.event
+        end
+
+        # Rails' executor holds up a reload of the code until its event is over, and a block may
+        # read messages for hours: it runs without.
+        def run(handler, event, socket)
+          Job.event(handler.is_a?(Block) ? nil : Job.executor) { tell(handler, event, socket) }
+        rescue Exception => error # rubocop:disable Lint/RescueException
+          failed(socket, error)
         end
 
         # All methods but on_message are optional.
