@@ -36,8 +36,7 @@ class WebClusterTurnsTest < Minitest::Test
       assert_equal({ other => 20 }, sockets.values.tally)
       Process.kill(:CONT, still)
       sockets.update(connect(program, 1)) until sockets.values.include?(still) # it goes on when the system lets it
-      sockets.update(more = connect(program, 12))
-      assert_operator more.values.count(still), :>=, 6, "it had far fewer all the time"
+      assert 60.times.any? { next_ones(program) == { still => 12 } || sleep(0.2).zero? }, "it had far fewer all the time"
     ensure
       sockets&.each_key(&:close)
     end
@@ -49,6 +48,14 @@ class WebClusterTurnsTest < Minitest::Test
     pids = {}
     eventually(what: "two workers") { pids.update(connect(program, 1).each_key(&:close).invert).size == 2 }
     pids.keys
+  end
+
+  # On a busy machine a worker may be late for its turn.
+  def next_ones(program)
+    sockets = connect(program, 12)
+    sockets.values.tally
+  ensure
+    sockets&.each_key(&:close)
   end
 
   def connect(program, count)
