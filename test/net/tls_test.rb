@@ -128,6 +128,12 @@ class TLSTest < Minitest::Test
 
   # --- what is agreed on ---
 
+  # Each read finds another certificate, as beside a program that replaces the file.
+  def test_certificate_and_key_in_one_file_are_read_together
+    contents = %w[one other].map { |name| certificates.issue(name).map { |file| File.read(file) }.join }
+    File.stub(:binread, ->(_) { contents.shift }) { assert Gyre::TLS.server(cert: "both.pem", key: "both.pem") }
+  end
+
   def test_the_servers_preferred_protocol_is_taken
     context = server_context(alpn: %w[h2 http/1.1])
     { %w[http/1.1 h2] => "h2", %w[spdy http/1.1] => "http/1.1", [] => nil }.each do |offered, taken|

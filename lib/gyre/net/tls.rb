@@ -115,7 +115,9 @@ module Gyre
         @verifies = verify ? true : false
         @certificate_name = name_of(cert)
         @names = names.dup.freeze
-        build({ server: server, certificate: certificates(cert), key: pem("key", key), key_passphrase: key_passphrase,
+        chain = certificates(cert)
+        # Reads a file that both name only once, because another program may replace it meanwhile.
+        build({ server: server, certificate: chain, key: key == cert ? chain : pem("key", key), key_passphrase: key_passphrase,
                 certificate_name: @certificate_name, key_name: name_of(key), **authorities(ca), crl: pem("crl", crl), crl_name: name_of(crl),
                 verify: mode(verify), store: nil, any_name: false, ciphers: ciphers, suites: ciphersuites, tickets: ticket_keys,
                 alpn: protocols(alpn), oldest: version(min_version), newest: 0, groups: nil, dh_parameters: nil, **particulars })

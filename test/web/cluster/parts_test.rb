@@ -69,6 +69,18 @@ class WebClusterPartsTest < Minitest::Test
     assert_nil member.snapshot
   end
 
+  def test_a_reload_reaches_workers_that_boot
+    supervisor = Supervisor.new(count: 2, listeners: [], spawn: nil, log: nil)
+    with_links do |near, far|
+      Gyre.run do |task|
+        supervisor.crew.start(task)
+        supervisor.crew.add(Member.new(:worker, near, generation: 1, index: 1))
+        supervisor.reload
+        assert_equal({ "reload" => true }, task.with_timeout(5) { far.receive })
+      end
+    end
+  end
+
   def test_workers_of_one_number_have_names_of_their_own_in_snapshots
     supervisor = Supervisor.new(count: 2, listeners: [], spawn: nil, log: nil)
     phases = %i[leaving leaving serving booting]

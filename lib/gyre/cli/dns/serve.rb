@@ -115,7 +115,7 @@ module Gyre
             serve_metrics
             heed("INT", "TERM", "HUP", "USR1", "CHLD") do |name|
               case name
-              when "HUP" then @manager.reloading { supervisor.signal_workers(:HUP) }
+              when "HUP" then @manager.reloading { supervisor.reload }
               when "USR1" then supervisor.rolling_restart
               when "CHLD" then supervisor.reap
               else stopping { supervisor.stop }

@@ -116,7 +116,7 @@ module Gyre
 
       def reload
         @log.info("HUP: the workers open their log files and read their certificates again")
-        @manager.reloading { @supervisor.signal_workers(:HUP) }
+        @manager.reloading { @supervisor.reload }
       end
 
       # Also reads the certificates here, to find errors. Returns nil, or why the old ones stay.

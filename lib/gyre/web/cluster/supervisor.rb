@@ -118,6 +118,10 @@ module Gyre
           reconcile
         end
 
+        # Lets the workers reopen and reload files. A message reaches booting workers, too: they read
+        # it once they serve.
+        def reload = workers.each { |worker| worker.outbox.push(Link.line(reload: true)) }
+
         def signal_workers(name) = workers.each { |worker| worker.signal(name) unless worker.phase == :booting }
 
         # Called after SIGCHLD.

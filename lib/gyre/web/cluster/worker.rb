@@ -4,7 +4,7 @@
 # to the supervisor once a second; ends when the supervisor has gone.
 #
 #   pid, ready, then snapshots, broadcasts         ─► supervisor
-#   TERM, HUP, QUIT; {stop: "now"}, broadcasts of others ◄─
+#   TERM, HUP, QUIT; {stop: "now"}, {reload: true}, broadcasts of others ◄─
 
 require "gyre/broadcast/outbox"
 require "gyre/broadcast/relay"
@@ -80,6 +80,7 @@ module Gyre
         def obey
           while (message = @link.receive)
             @server.stop(now: true) if message["stop"]
+            @server.reload if message["reload"]
             receive_broadcast(message["broadcast"]) if message["broadcast"]
           end
           @log.error("worker #{@index}: the supervisor has gone; this worker finishes its requests and ends")
