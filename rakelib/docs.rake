@@ -26,6 +26,14 @@ task "docs:configuration" => :compile do
   File.write(GyreTest::ConfigurationGuide::PATH, GyreTest::ConfigurationGuide.text)
 end
 
+desc "Write the table of metrics in docs/observe.md from the rows of figures"
+task "docs:metrics" do
+  $LOAD_PATH.unshift(File.join(GyreBuild.root, "lib"))
+  require_relative "../test/support/figures_guide"
+  guide = GyreTest::FiguresGuide
+  File.write(guide::PATH, guide.filled(File.read(guide::PATH)))
+end
+
 desc "Write from bench/results: the figures of README and the guides, README's picture, the comparison of Rubies"
 task "docs:figures" do
   require_relative "../bench/support/bars"

@@ -65,9 +65,6 @@ module Gyre
       QUIET_S = 1.0
       # Seconds between checks during shutdown.
       LOOK_S = 0.01
-      # Result of {#stats} before {#start}.
-      NOT_STARTED = %i[connections idle running accepted requests malformed refused handshakes handshakes_resumed handshakes_failed
-                       upgraded waiting waited shed away].to_h { |name| [name, 0] }.freeze
       PROXY_VERSIONS = { nil => 0, "v1" => 1, "v2" => 2, "any" => 3 }.freeze
 
       class ErrorLog

@@ -175,7 +175,7 @@ module Gyre
       def stopping? = @lifetime.stopping?
 
       # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …
-      def stats = @http ? @http.stats : HTTP::Server::NOT_STARTED
+      def stats = @http ? @http.stats : Hash.new(0)
 
       # Counts the block's work among the requests that run at a time (`requests_limit`).
       # @api private

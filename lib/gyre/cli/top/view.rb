@@ -5,16 +5,15 @@
 
 require "gyre/cli/terminal/figures"
 require "gyre/cli/terminal/paint"
+require "gyre/web/control/figure"
 
 module Gyre
   module CLI
     class Top < Command
       class View
         PLAIN = Paint.new(false)
-        WIDTHS = { "WORKER" => 11, "PID" => 8, "REQ/S" => 8, "RUN" => 5, "IDLE" => 5, "WAIT" => 5, "TASKS" => 6, "P99" => 8, "LAG" => 8,
-                   "MEMORY" => 8, "BUDGET" => 12, "GC" => 5, "UP" => 8 }.freeze
-        # Columns that narrow terminals lack, the first one first.
-        SPARED = %w[BUDGET GC IDLE WAIT].freeze
+        NAME_WIDTH = 11
+        PID_WIDTH = 8
 
         # `before`: the previous status; if nil, figures cover the server's whole life. `error`: why
         # the status could not be read.
@@ -66,17 +65,28 @@ module Gyre
           [shown("#{open} cables  #{subscriptions} subscriptions  #{Figures.rate(broadcasts)} broadcasts/s")]
         end
 
-        def workers = [row(WIDTHS.keys, :bold), *@status["workers"].map { |worker| row(worker_cells(worker)) }]
+        def workers
+          all = columns
+          heads = row("WORKER", "PID", all, all.map(&:heading), :bold)
+          [heads, *@status["workers"].map { |worker| row(worker["name"], worker["pid"], all, cells(worker, all)) }]
+        end
 
-        def worker_cells(worker)
+        def cells(worker, columns)
           snapshot = worker["snapshot"]
-          return [worker["name"], worker["pid"], worker["phase"] || "-"] unless snapshot
+          snapshot ? columns.map { |column| send(column.way, snapshot, column.path) } : [worker["phase"] || "-"]
+        end
 
-          connections = snapshot["connections"]
-          [worker["name"], worker["pid"], Figures.rate(rate(snapshot, "requests")), connections["running"], connections["idle"],
-           connections["waiting"], snapshot["tasks"], percentile("durations", 0.99, [snapshot]), percentile("lag", 0.99, [snapshot]),
-           snapshot["memory_bytes"] ? Figures.bytes(snapshot["memory_bytes"]) : "-", budget(snapshot), collecting(snapshot),
-           Figures.age(snapshot["uptime_s"])]
+        # Returns the columns that the terminal has room for.
+        def columns
+          spared = Web::Figure::COLUMNS.select(&:spared).sort_by(&:spared)
+          spared.each_with_object(Web::Figure::COLUMNS.dup) do |column, kept|
+            kept.delete(column) if @width && kept.sum(NAME_WIDTH + PID_WIDTH, &:width) > @width
+          end
+        end
+
+        def row(name, pid, columns, cells, colour = nil)
+          cells = columns.zip(cells).map { |column, cell| cell.to_s.rjust(column.width) }
+          shown([name.to_s.ljust(NAME_WIDTH), pid.to_s.rjust(PID_WIDTH), *cells].join, colour)
         end
 
         def slowest
@@ -89,17 +99,6 @@ module Gyre
              shown(format("%9s  %-8s %-40s %s", Figures.duration(each["seconds"]), name, "#{each["method"]} #{each["path"]}", each["remote"]),
                (:red if each["seconds"] >= 10))
            end]
-        end
-
-        # Returns the columns that the terminal has room for, with their widths.
-        def columns
-          @columns ||= SPARED.each_with_object(WIDTHS.dup) { |name, kept| kept.delete(name) if @width && kept.values.sum > @width }
-        end
-
-        def row(cells, colour = nil)
-          cells = WIDTHS.keys.zip(cells.map(&:to_s)).to_h
-          name, *others = columns.map { |column, width| cells[column].to_s.rjust(width) }
-          shown([name.lstrip.ljust(WIDTHS["WORKER"]), *others].join, colour)
         end
 
         # Joins words to lines of the terminal's width.
@@ -119,11 +118,23 @@ module Gyre
           [(snapshot.dig(*path).to_f - (former ? former.dig(*path).to_f : 0)) / seconds, 0.0].max
         end
 
-        # Returns the garbage collector's share of the time since the previous status, or "-".
-        def collecting(snapshot) = @former[snapshot["pid"]] ? "#{(rate(snapshot, "gc", "time_s") * 100).round}%" : "-"
+        # --- ways of columns ---
+
+        def itself_at(snapshot, path) = snapshot.dig(*path)
+
+        def per_second(snapshot, path) = Figures.rate(rate(snapshot, *path))
+
+        def most(snapshot, path) = percentile(path.first, 0.99, [snapshot])
+
+        def bytes(snapshot, path) = snapshot.dig(*path)&.then { |bytes| Figures.bytes(bytes) } || "-"
+
+        def age(snapshot, path) = Figures.age(snapshot.dig(*path))
+
+        # Returns the share of the time since the previous status, or "-".
+        def busy(snapshot, path) = @former[snapshot["pid"]] ? "#{(rate(snapshot, *path) * 100).round}%" : "-"
 
         # Returns the most used budget (heads, input, output or files) and its share: "heads 12%".
-        def budget(snapshot)
+        def budget(snapshot, _path)
           used = { **snapshot.fetch("buffered_bytes", {}), "files" => snapshot["files"].to_i }
           limits = { **snapshot.fetch("buffered_bytes_limit", {}), "files" => snapshot["files_limit"] }
           name, share = used.filter_map { |name, value| [name, value.fdiv(limits[name])] if limits[name] }.max_by(&:last)

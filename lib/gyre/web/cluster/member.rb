@@ -7,8 +7,8 @@
 #
 # Once its link is closed, a process soon ends or is killed.
 
-require "etc"
 require "gyre/clock"
+require "gyre/inspection/memory"
 require "gyre/web/cluster/link"
 require "gyre/web/control/metrics"
 
@@ -16,7 +16,6 @@ module Gyre
   module Web
     module Cluster
       class Member
-        PAGE_BYTES = Etc.sysconf(Etc::SC_PAGESIZE)
         # Seconds that a process has beyond its own time limit, before KILL.
         GRACE_S = 5
         # Attributes that {#to_h} keeps.
@@ -126,12 +125,7 @@ module Gyre
           false
         end
 
-        # Returns resident bytes, including shared memory; nil where /proc is missing.
-        def resident_bytes
-          File.read("/proc/#{@pid}/statm").split[1].to_i * PAGE_BYTES if @pid
-        rescue SystemCallError
-          nil
-        end
+        def resident_bytes = @pid && Memory.resident_bytes(@pid)
 
         # Describes an exit status, which is nil if unknown.
         def self.end_of(status)

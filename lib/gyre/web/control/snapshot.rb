@@ -3,54 +3,37 @@
 # A server's state at one moment, as values for JSON. Made by Gyre::Web::Server#snapshot for
 # /metrics, /status, `gyre top` and a supervisor.
 
-require "etc"
 require "gyre/http"
 require "gyre/http/tally"
+require "gyre/inspection/memory"
 require "gyre/version"
+require "gyre/web/control/figure"
 require "gyre/web/frameworks/cable"
 
 module Gyre
   module Web
-    # A Hash with String keys:
+    # A Hash with String keys: the figures of {Figure::ALL} at their paths, and
     #
-    #   version, ruby, pid, uptime_s, time (Unix seconds)
-    #   urls                 where it listens
-    #   connections          open, idle, running, waiting (for the rest of a request or handshake),
-    #                        hijacked (no longer the server's)
-    #   accepted, requests, malformed, refused; handshakes, handshakes_resumed, handshakes_failed: counts
-    #   certificate_expires  Unix seconds at which the first one in use expires; nil if none is
-    #   responses            by status class: "2xx", …; "none": the client left first
-    #   bounds_s             {BOUNDS_S}
-    #   durations            counts (not cumulative; one more than bounds_s), sum_s: from a complete head to the response's end
-    #   proxies              the same for the time at proxies before (X-Request-Start)
-    #   waits                the same for the queue for a place (requests_limit)
-    #   lag                  the same for delays by the loop
-    #   dropped_log_lines    of the access log
-    #   report_age_s         set by a supervisor: workers report once a second
-    #   received_bytes, sent_bytes: without bytes of TLS itself
-    #   upgraded             open WebSockets and event streams; upgrades, messages_received, messages_sent, slow_sockets: counts
-    #   buffered_bytes, buffered_bytes_limit   heads, input, output
-    #   files, files_limit   being sent
-    #   tasks, fibers, threads
-    #   gc                   count, time_s, live_slots, heap_bytes
-    #   memory_bytes         resident; nil where /proc is missing
-    #   client               requests of Gyre::HTTP::Client: responses (by status class; "error": none
-    #                        came), opened (connections), durations
-    #   cable                Action Cable: open, subscriptions; broadcasts: count; nil without it
-    #   slowest              up to {SLOWEST} running requests, the oldest first: method, path, seconds,
-    #                        remote; without query strings, which may hold secrets
+    #   version, ruby, pid, time (Unix seconds), fibers
+    #   urls         where it listens
+    #   connections  also open
+    #   bounds_s     {BOUNDS_S}, of the histograms: counts (not cumulative; one more than bounds_s), sum_s
+    #   cable        nil without Action Cable
+    #   slowest      up to {SLOWEST} running requests, the oldest first: method, path, seconds,
+    #                remote; without query strings, which may hold secrets
     module Snapshot
       # Upper bounds of the histograms' buckets, in seconds.
       BOUNDS_S = (HTTP.const_defined?(:NativeAcceptor) ? HTTP::NativeAcceptor.duration_bounds : []).freeze
+      # Counters before the server listens.
+      ZEROES = Figure::ALL.select { |figure| figure.type == :counter && figure.path.one? && !figure.label }.to_h { |figure| [figure.path.first, 0] }
       SLOWEST = 10
       PATH_BYTES_LIMIT = 200
-      PAGE_BYTES = Etc.sysconf(Etc::SC_PAGESIZE)
 
       class << self
         # `http`: the HTTP::Server; nil before the server listens.
         def take(server, http, lifetime)
           stats = server.stats
-          { "version" => VERSION, "ruby" => RUBY_VERSION, "pid" => Process.pid, "uptime_s" => lifetime.uptime_s.round(3),
+          { **ZEROES, "version" => VERSION, "ruby" => RUBY_VERSION, "pid" => Process.pid, "uptime_s" => lifetime.uptime_s.round(3),
             "time" => Time.now.to_f.round(3), "urls" => server.urls, "bounds_s" => BOUNDS_S,
             "certificate_expires" => server.certificate_expires&.to_i, "connections" => connections(stats),
             "dropped_log_lines" => server.dropped_log_lines, "report_age_s" => 0.0 }
@@ -72,18 +55,12 @@ module Gyre
         def process(scheduler)
           loop_stats = scheduler && !scheduler.closed? ? scheduler.stats : {}
           { "tasks" => loop_stats.fetch(:tasks, 0), "fibers" => loop_stats.fetch(:tasks, 0) + loop_stats.fetch(:idle_fibers, 0),
-            "threads" => Thread.list.size, "gc" => gc, "memory_bytes" => memory_bytes }
+            "threads" => Thread.list.size, "gc" => gc, "memory_bytes" => Memory.resident_bytes }
         end
 
         def gc
           { "count" => GC.count, "time_s" => GC.stat(:time) / 1000.0, "live_slots" => GC.stat(:heap_live_slots),
             "heap_bytes" => GC.stat(:heap_allocated_pages) * GC::INTERNAL_CONSTANTS.fetch(:HEAP_PAGE_SIZE, 65_536) }
-        end
-
-        def memory_bytes
-          Integer(File.read("/proc/self/statm").split[1]) * PAGE_BYTES
-        rescue SystemCallError
-          nil # not Linux
         end
 
         def request(env, seconds)
