@@ -17,8 +17,9 @@ class TidyTest < Minitest::Test
     [3, "net", %w[lib/gyre.rb lib/gyre/{core,net,settings}.rb lib/gyre/{net,settings}/**]],
     [4, "protocols", %w[lib/gyre/{http,log,memcached,dns,websocket,sse,broadcast,rack_upgrade,live,event_machine}.rb
                        lib/gyre/{http,log,memcached,dns,websocket,sse,broadcast,live,event_machine}/**]],
-    [5, "servers", %w[lib/gyre/{web,async,rails,capybara}.rb lib/gyre/{web,async}/** lib/rackup/** lib/rack/** lib/action_cable/**]],
-    [6, "commands", %w[lib/gyre/cli.rb lib/gyre/cli/** exe/*]]
+    [5, "clusters", %w[lib/gyre/cluster/**]],
+    [6, "servers", %w[lib/gyre/{web,async,rails,capybara}.rb lib/gyre/{web,async}/** lib/rackup/** lib/rack/** lib/action_cable/**]],
+    [7, "commands", %w[lib/gyre/cli.rb lib/gyre/cli/** exe/*]]
   ].freeze
 
   # What a file may require of a higher layer, and why.

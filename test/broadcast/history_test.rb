@@ -9,7 +9,7 @@ require "gyre/broadcast"
 require "http/serving"
 require "support/redis_server"
 require "support/processes"
-require "web/cluster/clusters"
+require "cluster/clusters"
 
 class BroadcastHistoryTest < Minitest::Test
   Message = Gyre::Broadcast::Message

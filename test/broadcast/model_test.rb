@@ -9,7 +9,7 @@
 require "json"
 require "test_helper"
 require "support/redis_server"
-require "web/cluster/clusters"
+require "cluster/clusters"
 require "websocket/serving"
 
 class BroadcastModelTest < Minitest::Test

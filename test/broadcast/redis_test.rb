@@ -9,7 +9,7 @@ require "support/certificates"
 require "support/redis_server"
 require "gyre/broadcast"
 require "gyre/broadcast/redis"
-require "web/cluster/clusters"
+require "cluster/clusters"
 require "websocket/serving"
 
 class BroadcastRedisTest < Minitest::Test

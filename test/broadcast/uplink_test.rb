@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # How a program beside the workers reaches its supervisor: each process by a socket of its own;
-# test/web/cluster/broadcast_test.rb has whole programs.
+# test/cluster/broadcast_test.rb has whole programs.
 
 require "test_helper"
 require "gyre/broadcast/uplink"

@@ -5,7 +5,7 @@
 
 require "test_helper"
 require "support/chromium"
-require "web/cluster/clusters"
+require "cluster/clusters"
 
 class DocsChatPageTest < Minitest::Test
   include GyreTest::Clusters

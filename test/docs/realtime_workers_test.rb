@@ -5,7 +5,7 @@
 require "test_helper"
 require "openssl"
 require "support/processes"
-require "web/cluster/clusters"
+require "cluster/clusters"
 require "websocket/serving"
 
 class DocsRealtimeWorkersTest < Minitest::Test

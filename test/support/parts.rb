@@ -16,7 +16,7 @@ module GyreTest
       .map { |name| "test/frameworks/#{name}_test.rb" },
     "first_minutes" => %w[test/first_minutes_test.rb],
     "gem" => %w[test/gem_test.rb],
-    "restarts" => %w[test/web/cluster/many_restarts_test.rb test/web/cluster/restarts_test.rb],
+    "restarts" => %w[test/cluster/many_restarts_test.rb test/cluster/restarts_test.rb],
     "soak" => %w[test/web/soak_test.rb],
     "jruby" => %w[test/jruby_test.rb],
     "websockets" => %w[test/websocket/python_test.rb],
@@ -26,7 +26,7 @@ module GyreTest
   # input is bytes, programs in plain C, and whole programs of many processes, of which one file of
   # each kind stays. With --all 3.1 has them, too.
   NO_RUBY = %r{\Atest/(?:bench|conformance|oracle|showcase)/|\Atest/showcase_test|
-               \Atest/web/cluster/(?!cluster_test)|\Atest/cli/(?:log/(?:reopen|send|status|tail)|process/service_manager|ctl|top)_test|
+               \Atest/cluster/(?!cluster_test)|\Atest/cli/(?:log/(?:reopen|send|status|tail)|process/service_manager|ctl|top)_test|
                \Atest/tidy_test|\Atest/websocket/(?:autobahn|input)_test|
                \Atest/(?:dns/wire|http/admission|http/h2/session|memcached/wire|net/shares)_test|
                \Atest/loop/(?:backend_contract|busy_poll|deferred|libkqueue_faults|reports|timer_heap)_test}x

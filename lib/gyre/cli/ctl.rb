@@ -10,7 +10,7 @@ require "gyre/cli/state_file"
 require "gyre/cli/terminal/figures"
 require "gyre/cli/terminal/paint"
 require "gyre/clock"
-require "gyre/web/process_number"
+require "gyre/cluster/process_number"
 
 module Gyre
   module CLI
@@ -96,7 +96,7 @@ module Gyre
         error = outcome if error == false && command != "stop"
         return fail_with(command, error) if error
 
-        sleep(LOOK_S) while command == "stop" && Web::ProcessNumber.taken?(@state["pid"]) # it is over when nothing answers any more
+        sleep(LOOK_S) while command == "stop" && Cluster::ProcessNumber.taken?(@state["pid"]) # it is over when nothing answers any more
         @out.puts("#{command}: done")
         DONE
       end

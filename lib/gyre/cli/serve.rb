@@ -13,8 +13,8 @@ require "gyre/cli/serve/warnings"
 require "gyre/cli/state_file"
 require "gyre/http/files/root"
 require "gyre/signals"
-require "gyre/web/cluster/mold"
-require "gyre/web/cluster/program"
+require "gyre/cluster/mold"
+require "gyre/cluster/program"
 require "gyre/web/config"
 require "gyre/web/frameworks/thread_state"
 require "gyre/web/log"
@@ -60,7 +60,7 @@ module Gyre
       def call(words)
         refuse_words(words.drop(1))
         @settings[:rackup] = words.first if words.any?
-        return become_mold if Web::Cluster::Mold.asked?
+        return become_mold if Cluster::Mold.asked?
 
         @handover = Handover.receive
         @check ? check : serve(merged)
@@ -111,7 +111,7 @@ module Gyre
         commands = settings.fetch(:beside, [])
         raise StartError, "beside: #{commands.first} needs workers, which are 0: take 1 or more" if commands.any? && count.zero?
 
-        missing = commands.filter_map { |command| Web::Cluster::Program.missing(command) }.first or return
+        missing = commands.filter_map { |command| Cluster::Program.missing(command) }.first or return
         raise StartError, "beside: there is no program #{missing}"
       end
 
@@ -188,7 +188,7 @@ module Gyre
       # Loads the app and forks the workers; reports faults to the supervisor.
       def become_mold
         faults = [UsageError, StartError, SocketError, SystemCallError, Web::ConfigError]
-        Web::Cluster::Mold.become(*faults) { |*given| load_mold(*given, merged) } ? DONE : FAILED
+        Cluster::Mold.become(*faults) { |*given| load_mold(*given, merged) } ? DONE : FAILED
       end
 
       def load_mold(link, inherited, secrets, settings)
@@ -196,18 +196,18 @@ module Gyre
         @out.sync = true
         Warnings.install
         app = load_app(settings)
-        require "gyre/web/cluster/worker"
-        sockets = Web::Sockets.new
+        require "gyre/cluster/worker"
+        sockets = Cluster::Sockets.new
         TLS::TicketKeys.adopt(secrets) # the workers inherit them
         sockets.open(endpoints(settings, environment), inherited: inherited, bind: false).each { |socket| sockets.adopt(socket) }
         check_certificates(settings, sockets.listeners.map(&:endpoint))
         Web::ThreadState.apply(log(settings)) # the workers print no notices
         Web::DatabasePool.apply(HTTP::Limits.new, log(settings), place: "in each worker") unless settings.key?(:requests_limit)
         log = Web::Log.new(errors: @err)
-        hooks = Web::Cluster::Hooks.new(settings)
+        hooks = Cluster::Hooks.new(settings)
         HTTP::NativeAcceptor.map_shares # the workers know of each other
-        Web::Cluster::Mold.new(link, hooks) do |index, own|
-          Web::Cluster::Worker.new(index, own, hooks, log) do |options|
+        Cluster::Mold.new(link, hooks) do |index, own|
+          Cluster::Worker.new(index, own, hooks, log) do |options|
             HTTP::NativeAcceptor.place = index - 1
             server(app, settings, environment, log, listeners: sockets.listeners, metrics: [], **options)
           end.run

@@ -38,7 +38,7 @@ module Gyre
 
       def endpoints = @bound.map { |bound| bound.listener.endpoint.with(tls: bound.tls) }.uniq(&:to_s)
 
-      # Describes the sockets for Gyre::Web::Cluster::Mold.
+      # Describes the sockets for Gyre::Cluster::Mold.
       def to_a
         @bound.map do |bound|
           endpoint = bound.listener.endpoint

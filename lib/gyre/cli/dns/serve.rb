@@ -8,8 +8,8 @@ require "gyre/cli/listen_errors"
 require "gyre/cli/process/privileges"
 require "gyre/cli/process/service_manager"
 require "gyre/signals"
-require "gyre/web/cluster/hooks"
-require "gyre/web/cluster/mold"
+require "gyre/cluster/hooks"
+require "gyre/cluster/mold"
 require "gyre/web/log"
 require "gyre/web/logs/log_file"
 
@@ -60,7 +60,7 @@ module Gyre
           require "gyre/loop" # loads slowly, so mistakes are reported first
           CLI.require_native("the DNS server")
           require "gyre/dns"
-          return become_mold if Web::Cluster::Mold.asked?
+          return become_mold if Cluster::Mold.asked?
 
           CLI.raise_descriptor_limit
           serve(Privileges.new(*@values.values_at(:user, :group)))
@@ -101,12 +101,13 @@ module Gyre
         # The first process owns the sockets. Its mold reads rules and zones and forks the workers.
         def supervisor(count)
           require "gyre/cli/process/restart"
-          require "gyre/web/cluster/supervisor"
+          require "gyre/cluster/supervisor"
+          require "gyre/web/control/metrics"
           command = Restart.new.command
-          Web::Cluster::Supervisor.new(
+          Cluster::Supervisor.new(
             count: count, listeners: @sockets.listeners, log: Web::Log.new(notices: @err, errors: @err), shutdown_timeout: STOP_S,
-            ready: -> { announce(" with #{count} workers") },
-            spawn: -> { Web::Cluster::Mold.spawn(command, @sockets, environment: Restart.environment) }
+            ready: -> { announce(" with #{count} workers") }, figures: Web::Metrics,
+            spawn: -> { Cluster::Mold.spawn(command, @sockets, environment: Restart.environment) }
           )
         end
 
@@ -136,8 +137,8 @@ module Gyre
         end
 
         def become_mold
-          require "gyre/web/cluster/worker"
-          Web::Cluster::Mold.become(StandardError, ScriptError) { |link, inherited, _| load_mold(link, inherited) } ? DONE : FAILED
+          require "gyre/cluster/worker"
+          Cluster::Mold.become(StandardError, ScriptError) { |link, inherited, _| load_mold(link, inherited) } ? DONE : FAILED
         end
 
         # Reads rules and zones once for all workers, which inherit them.
@@ -145,9 +146,9 @@ module Gyre
           @sockets = Gyre::DNS::Sockets.new(addresses, workers: @values[:workers], inherited: inherited)
           log = open_log
           server = make_server(log)
-          hooks = Web::Cluster::Hooks.new
-          Web::Cluster::Mold.new(link, hooks) do |index, own|
-            Web::Cluster::Worker.new(index, own, hooks, Web::Log.new(errors: @err)) { Service.new(server, log, @err, worker: index - 1) }.run
+          hooks = Cluster::Hooks.new
+          Cluster::Mold.new(link, hooks) do |index, own|
+            Cluster::Worker.new(index, own, hooks, Web::Log.new(errors: @err)) { Service.new(server, log, @err, worker: index - 1) }.run
           end
         end
 

@@ -6,7 +6,7 @@
 require "etc"
 require "gyre/cli/process/replacing"
 require "gyre/errors"
-require "gyre/web/process_number"
+require "gyre/cluster/process_number"
 
 module Gyre
   module CLI
@@ -62,7 +62,7 @@ module Gyre
         nil
       end
 
-      def living?(pid) = Web::ProcessNumber.taken?(pid) && !younger?(pid)
+      def living?(pid) = Cluster::ProcessNumber.taken?(pid) && !younger?(pid)
 
       # True if the process is younger than the file, as after a reboot; false if /proc is missing.
       def younger?(pid)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Reports to systemd (sd_notify(3)) that a server is ready, reloading, stopping or alive, and its
-# status. Does nothing if NOTIFY_SOCKET is not set. Gyre::Web::Sockets takes systemd's sockets.
+# status. Does nothing if NOTIFY_SOCKET is not set. Gyre::Cluster::Sockets takes systemd's sockets.
 
 require "socket"
 

@@ -6,7 +6,7 @@
 
 require "json"
 require "gyre/cli/process/successor"
-require "gyre/web/sockets"
+require "gyre/cluster/sockets"
 
 module Gyre
   module CLI
@@ -27,7 +27,7 @@ module Gyre
         @signals = signals
         @rehearsal = rehearsal
         all = former.fetch("members") + former["publishers"].to_a + @left.fetch("sets").values.flatten(1)
-        Web::Sockets.keep_private(all.filter_map { |each| each["descriptor"] })
+        Cluster::Sockets.keep_private(all.filter_map { |each| each["descriptor"] })
       end
 
       def rehearsal? = @rehearsal
@@ -37,7 +37,7 @@ module Gyre
 
       def former = @left.fetch("supervisor")
 
-      def sockets(name) = Web::Sockets.from(@left.fetch("sets").fetch(name.to_s, []), owned: !@rehearsal)
+      def sockets(name) = Cluster::Sockets.from(@left.fetch("sets").fetch(name.to_s, []), owned: !@rehearsal)
 
       def secrets = @left["secrets"]
 

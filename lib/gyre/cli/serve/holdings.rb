@@ -8,7 +8,7 @@ require "gyre/cli/process/privileges"
 require "gyre/cli/state_file"
 require "gyre/web/control/server"
 require "gyre/web/logs/log_file"
-require "gyre/web/sockets"
+require "gyre/cluster/sockets"
 
 module Gyre
   module CLI
@@ -21,7 +21,7 @@ module Gyre
         @handover = handover
         @commanded = commanded
         @privileges = Privileges.new(*settings.values_at(:user, :group))
-        @sockets, @control, @metrics = Array.new(3) { Web::Sockets.new(making: @privileges.method(:making)) }
+        @sockets, @control, @metrics = Array.new(3) { Cluster::Sockets.new(making: @privileges.method(:making)) }
       end
 
       # True if `open` gives up root's rights.
@@ -54,7 +54,7 @@ module Gyre
       private
 
       def open_sockets
-        inherited = @handover ? @handover.sockets(:sockets) : Web::Sockets.activated
+        inherited = @handover ? @handover.sockets(:sockets) : Cluster::Sockets.activated
         endpoints = @settings.slice(:bind, :host, :port).any? || inherited.none?(&:given) ? @endpoints : []
         others = @sockets.open(endpoints, inherited: inherited)
         others.each { |socket| socket.given ? @sockets.adopt(socket) : socket.close }

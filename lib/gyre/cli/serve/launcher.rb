@@ -7,8 +7,8 @@ require "gyre/cli/process/restart"
 require "gyre/cli/process/successor"
 require "gyre/cli/serve/handover"
 require "gyre/net/tls"
-require "gyre/web/cluster/member"
-require "gyre/web/cluster/mold"
+require "gyre/cluster/member"
+require "gyre/cluster/mold"
 
 module Gyre
   module CLI
@@ -25,13 +25,13 @@ module Gyre
 
       # Starts a mold for Supervisor.
       def spawn_mold
-        Web::Cluster::Mold.spawn(@restart.command, @holdings.sets.fetch(:sockets), environment: first_environment, secrets: ticket_keys,
+        Cluster::Mold.spawn(@restart.command, @holdings.sets.fetch(:sockets), environment: first_environment, secrets: ticket_keys,
                                                                                    chdir: @folder)
       end
 
       # Starts a program for Supervisor, with the socket for its broadcasts; returns its pid.
       def spawn_program(words, socket)
-        environment = { **Web::Cluster::Mold::SUPERVISORS_OWN, **Broadcast::Uplink.environment(socket), **bundle_environment }
+        environment = { **Cluster::Mold::SUPERVISORS_OWN, **Broadcast::Uplink.environment(socket), **bundle_environment }
         Process.spawn(environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true,
                                                                                socket.fileno => socket.fileno)
       end
@@ -73,7 +73,7 @@ module Gyre
 
         output.rewind
         printed = (output.read(PRINTED_BYTES) || +"").force_encoding(Encoding::UTF_8).scrub.strip
-        return "the new program #{Web::Cluster::Member.end_of(status)} (it has #{REHEARSAL_S} s)" if status.signaled? || printed.empty?
+        return "the new program #{Cluster::Member.end_of(status)} (it has #{REHEARSAL_S} s)" if status.signaled? || printed.empty?
 
         printed.delete_prefix("gyre serve: ")
       ensure

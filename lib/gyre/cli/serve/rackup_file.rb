@@ -3,7 +3,7 @@
 # Loads the app from config.ru with Rack::Builder (gem rack), or from a .rb file. Called by Serve.
 
 require "gyre/errors"
-require "gyre/web/traces"
+require "gyre/cluster/traces"
 
 module Gyre
   module CLI
@@ -70,12 +70,12 @@ module Gyre
       rescue ScriptError, StandardError => error
         raise StartError, "#{path}: #{error.message}" if own_trace(error).empty? # Rack itself cannot read the file
 
-        Web::Traces.cut(error, __FILE__, LOADERS)
+        Cluster::Traces.cut(error, __FILE__, LOADERS)
         raise StartError, "#{path} raised while it was loaded:\n#{error.full_message(highlight: false, order: :top).chomp}"
       end
 
       # Drops the lines of this file, its callers and loaders, which are the same for all apps.
-      def own_trace(error) = Web::Traces.own(error, __FILE__, LOADERS)
+      def own_trace(error) = Cluster::Traces.own(error, __FILE__, LOADERS)
 
       def missing(path)
         return "there is no file #{path}" unless File.basename(path) == PATH

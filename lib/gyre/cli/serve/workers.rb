@@ -7,10 +7,11 @@ require "gyre/cli/process/service_manager"
 require "gyre/cli/serve/handover"
 require "gyre/cli/serve/holdings"
 require "gyre/cli/serve/launcher"
+require "gyre/cluster/supervisor"
 require "gyre/http"
 require "gyre/signals"
 require "gyre/web/banner"
-require "gyre/web/cluster/supervisor"
+require "gyre/web/control/server"
 require "gyre/web/restart_file"
 require "gyre/web/signals/commands"
 require "gyre/web/tls_contexts"
@@ -52,10 +53,10 @@ module Gyre
       private
 
       def supervisor
-        @supervisor = Web::Cluster::Supervisor.new(
+        @supervisor = Cluster::Supervisor.new(
           count: @count, listeners: @holdings.listeners, spawn: @launcher.method(:spawn_mold), log: @log, former: @handover&.former,
           ready: method(:ready), restarted: @manager.method(:ready), beside: @settings[:beside] || [],
-          spawn_program: @launcher.method(:spawn_program),
+          spawn_program: @launcher.method(:spawn_program), figures: Web::Metrics,
           **@settings.slice(:shutdown_timeout, :worker_timeout, :worker_boot_timeout, :load_timeout, :worker_memory_limit)
         )
       end

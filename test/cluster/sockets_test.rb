@@ -7,10 +7,10 @@ require "json"
 require "test_helper"
 require "tmpdir"
 require "gyre/errors"
-require "gyre/web/sockets"
+require "gyre/cluster/sockets"
 
-class WebSocketsTest < Minitest::Test
-  Sockets = Gyre::Web::Sockets
+class ClusterSocketsTest < Minitest::Test
+  Sockets = Gyre::Cluster::Sockets
 
   def test_a_socket_is_taken_over_after_the_same_text = check_taken_over("tcp://127.0.0.1:PORT", "tcp://127.0.0.1:PORT", %w[127.0.0.1], [])
 

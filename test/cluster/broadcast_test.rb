@@ -10,7 +10,7 @@ require "gyre/broadcast"
 require "gyre/broadcast/outbox"
 require_relative "clusters"
 
-class WebClusterBroadcastTest < Minitest::Test
+class ClusterBroadcastTest < Minitest::Test
   include GyreTest::Clusters
 
   APP = <<~'RUBY'

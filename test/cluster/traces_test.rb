@@ -1,20 +1,20 @@
 # frozen_string_literal: true
 
-# What is left of a trace: Gyre::Web::Traces.
+# What is left of a trace: Gyre::Cluster::Traces.
 
 require "test_helper"
-require "gyre/web/traces"
+require "gyre/cluster/traces"
 
-class WebTracesTest < Minitest::Test
+class ClusterTracesTest < Minitest::Test
   def test_lines_below_the_caller_are_cut_from_an_error_and_its_causes
     error = raised(%w[app.ru:2 lib/loader.rb:1 gyre/own.rb:7 gyre/other.rb:3])
-    assert_same error, Gyre::Web::Traces.cut(error, "gyre/own.rb", /loader/)
+    assert_same error, Gyre::Cluster::Traces.cut(error, "gyre/own.rb", /loader/)
     assert_equal [%w[app.ru:2], %w[app.ru:2]], [error.backtrace, error.cause.backtrace]
   end
 
   def test_a_trace_without_the_program_stays_whole
     error = raised(%w[gyre/own.rb:7 gyre/other.rb:3])
-    assert_equal %w[gyre/own.rb:7 gyre/other.rb:3], Gyre::Web::Traces.cut(error, "gyre/own.rb").backtrace
+    assert_equal %w[gyre/own.rb:7 gyre/other.rb:3], Gyre::Cluster::Traces.cut(error, "gyre/own.rb").backtrace
   end
 
   private

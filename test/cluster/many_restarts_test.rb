@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "restarting"
 
-class WebClusterManyRestartsTest < Minitest::Test
+class ClusterManyRestartsTest < Minitest::Test
   include GyreTest::Serving
   include GyreTest::Restarting
 

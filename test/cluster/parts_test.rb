@@ -4,15 +4,16 @@
 
 require "test_helper"
 require "gyre/testing"
-require "gyre/web/cluster/respawn"
-require "gyre/web/cluster/health"
-require "gyre/web/cluster/hooks"
+require "gyre/cluster/respawn"
+require "gyre/cluster/health"
+require "gyre/cluster/hooks"
 require "gyre/web/config"
-require "gyre/web/cluster/link"
-require "gyre/web/cluster/supervisor"
+require "gyre/cluster/link"
+require "gyre/cluster/supervisor"
+require "gyre/web/control/metrics"
 
-class WebClusterPartsTest < Minitest::Test
-  include Gyre::Web::Cluster
+class ClusterPartsTest < Minitest::Test
+  include Gyre::Cluster
 
   def test_a_link_brings_messages_whole_and_in_order_with_their_descriptors
     with_links do |near, far|
@@ -65,12 +66,13 @@ class WebClusterPartsTest < Minitest::Test
   # Whoever asks for metrics would meet it.
   def test_a_member_refuses_a_snapshot_that_is_none
     member = Member.new(:worker, nil, generation: 1)
-    [5, [1], { "requests" => "x" }].each { |wrong| assert_raises(LinkError) { member.report(wrong) } }
+    crew = Crew.new(nil, nil, Gyre::Web::Metrics)
+    [5, [1], { "requests" => "x" }].each { |wrong| assert_raises(LinkError) { crew.report(member, wrong) } }
     assert_nil member.snapshot
   end
 
   def test_a_reload_reaches_workers_that_boot
-    supervisor = Supervisor.new(count: 2, listeners: [], spawn: nil, log: nil)
+    supervisor = Supervisor.new(figures: Gyre::Web::Metrics, count: 2, listeners: [], spawn: nil, log: nil)
     with_links do |near, far|
       Gyre.run do |task|
         supervisor.crew.start(task)
@@ -82,7 +84,7 @@ class WebClusterPartsTest < Minitest::Test
   end
 
   def test_workers_of_one_number_have_names_of_their_own_in_snapshots
-    supervisor = Supervisor.new(count: 2, listeners: [], spawn: nil, log: nil)
+    supervisor = Supervisor.new(figures: Gyre::Web::Metrics, count: 2, listeners: [], spawn: nil, log: nil)
     phases = %i[leaving leaving serving booting]
     phases.each.with_index(1) do |phase, nth|
       supervisor.workers << Member.new(:worker, nil, generation: 1, index: 2, phase: phase).tap { |member| member.report({ "nth" => nth }) }
@@ -192,7 +194,7 @@ class WebClusterPartsTest < Minitest::Test
 
   def test_a_program_that_the_user_may_not_execute_is_reported_as_that
     spawn = -> { raise Errno::EACCES, "/opt/own/ruby" }
-    supervisor = Supervisor.new(count: 1, listeners: [], spawn: spawn, log: nil)
+    supervisor = Supervisor.new(figures: Gyre::Web::Metrics, count: 1, listeners: [], spawn: spawn, log: nil)
     refute supervisor.run
     assert_equal "the process that loads the code cannot be started: Permission denied - /opt/own/ruby. " \
                  "This user may not execute that file, or not enter a folder above it", supervisor.failure
@@ -215,7 +217,7 @@ class WebClusterPartsTest < Minitest::Test
       [Link.ended, Process.spawn("true")]
     end
     former = { "generation" => 1, "count" => 1, "current" => nil, "members" => [] }
-    supervisor = Supervisor.new(count: 1, listeners: [], spawn: spawn, log: log, former: former)
+    supervisor = Supervisor.new(figures: Gyre::Web::Metrics, count: 1, listeners: [], spawn: spawn, log: log, former: former)
     assert supervisor.run
     assert_equal 3, calls
     assert_match(/the process that loads the code cannot be started: Resource temporarily unavailable/, errors.join("\n"))

@@ -7,7 +7,7 @@ require "gyre/errors"
 require "gyre/net/endpoint"
 
 module Gyre
-  module Web
+  module Cluster
     class Sockets
       # An inherited socket. `origin`: the setting that it was bound for (nil: unknown); `owned`:
       # only this process has it, and removes its file; `given`: a service manager passed it.

@@ -6,7 +6,7 @@
 require "test_helper"
 require_relative "clusters"
 
-class WebClusterMoldTest < Minitest::Test
+class ClusterMoldTest < Minitest::Test
   include GyreTest::Clusters
 
   def test_code_that_hangs_while_it_loads_fails_the_restart_and_the_next_one_works

@@ -7,7 +7,7 @@ require "json"
 require "test_helper"
 require_relative "clusters"
 
-class WebClusterTest < Minitest::Test
+class ClusterTest < Minitest::Test
   include GyreTest::Clusters
 
   # What Active Record has of it.

@@ -4,7 +4,7 @@
 # test itself.
 
 require "support/processes"
-require_relative "../serving"
+require "web/serving"
 
 module GyreTest
   # For test classes; beside what Serving has.

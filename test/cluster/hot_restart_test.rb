@@ -7,7 +7,7 @@ require "json"
 require "test_helper"
 require_relative "clusters"
 
-class WebClusterHotRestartTest < Minitest::Test
+class ClusterHotRestartTest < Minitest::Test
   include GyreTest::Clusters
 
   BASE = "workers 1\nbind 'tcp://127.0.0.1:0'\n"

@@ -7,9 +7,9 @@
 require "test_helper"
 require "gyre"
 require "support/processes"
-require_relative "../serving"
+require "web/serving"
 
-class WebClusterTurnsTest < Minitest::Test
+class ClusterTurnsTest < Minitest::Test
   include GyreTest::Serving
 
   APP = "run ->(env) { [200, {}, [Process.pid.to_s]] }"

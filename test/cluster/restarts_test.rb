@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "restarting"
 
-class WebClusterRestartsTest < Minitest::Test
+class ClusterRestartsTest < Minitest::Test
   include GyreTest::Serving
   include GyreTest::Restarting
 

@@ -4,7 +4,7 @@
 # without its response counts, and slow requests beside them. No test itself.
 
 require "support/processes"
-require_relative "../serving"
+require "web/serving"
 
 module GyreTest
   # For test classes beside Serving.

@@ -6,7 +6,7 @@
 require "test_helper"
 require_relative "clusters"
 
-class WebClusterProgramTest < Minitest::Test
+class ClusterProgramTest < Minitest::Test
   include GyreTest::Clusters
 
   JOBS = <<~'SH'

@@ -3,7 +3,7 @@
 # Cuts Gyre's own lines off backtraces, for messages about a rackup file or hook.
 
 module Gyre
-  module Web
+  module Cluster
     module Traces
       module_function
 

@@ -3,7 +3,7 @@
 # Checks pids for Reaper, `gyre ctl` and pidfiles. Signals nothing.
 
 module Gyre
-  module Web
+  module Cluster
     module ProcessNumber
       module_function
 

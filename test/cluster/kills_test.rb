@@ -6,7 +6,7 @@ require "fileutils"
 require "test_helper"
 require_relative "clusters"
 
-class WebClusterKillsTest < Minitest::Test
+class ClusterKillsTest < Minitest::Test
   include GyreTest::Clusters
 
   def test_a_killed_worker_is_replaced_and_a_killed_mold_as_well
