@@ -48,7 +48,7 @@ module Gyre
       def respond(env, session, wants: 0, headers: {}, retry_s: nil, heartbeat_s: 15)
         opening = retry_s ? "retry: #{Integer(retry_s * 1000)}\n\n" : ":\n\n" # shows the page that it is connected
         # A comment is sent after half of the idle time.
-        limits = WebSocket::Limits.new(idle_timeout_s: 2 * heartbeat_s, close_timeout_s: nil, backlog_bytes_limit: Events::BACKLOG_BYTES_LIMIT)
+        limits = WebSocket::Limits::TABLE.read({ idle_timeout_s: 2 * heartbeat_s, close_timeout_s: nil })
         upgrade = lambda do |exchange|
           exchange.write_body(opening)
           Events.begin(exchange, session, wants, limits, env["HTTP_LAST_EVENT_ID"])

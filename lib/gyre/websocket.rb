@@ -66,9 +66,8 @@ module Gyre
     end
     include Messages
 
-    NO_LIMITS_GIVEN = Limits.new
     REASON_BYTES_LIMIT = 123
-    private_constant :NO_LIMITS_GIVEN, :REASON_BYTES_LIMIT
+    private_constant :REASON_BYTES_LIMIT
 
     # The client's methods until their first call, which loads those of gyre/websocket/client.
     module Unloaded
@@ -92,14 +91,14 @@ module Gyre
       # @param origins [Array<String, Regexp>, :any, nil] sites; nil: the server's own
       # @param compress [Boolean, :takeover] RFC 7692; :takeover: with context, 50 KB a socket
       # @param address_limit [Integer, nil] open sockets per client address and process; beyond: 429
-      # @param limits (see Gyre::WebSocket::Limits)
+      # @param limits of {Limits}; others are the server's (websocket_message_bytes_limit, …)
       # @yieldparam socket [WebSocket]
       # @return [Array] status, headers, body
       # @raise [ArgumentError] not exactly one of block and handler; an unknown limit
       def open(env, handler = nil, protocols: [], origins: nil, compress: false, address_limit: nil, **limits, &block)
         raise ArgumentError, "a WebSocket needs a block or a handler" unless handler.nil? ^ block.nil?
 
-        limits = limits.empty? ? NO_LIMITS_GIVEN : Limits.new(**limits)
+        limits = Limits::TABLE.read(limits) unless limits.empty?
         compression = Compression.negotiate(env["HTTP_SEC_WEBSOCKET_EXTENSIONS"], compress)
         handshake = Handshake.new(env, protocols, origins)
         return handshake.refusal if handshake.refusal

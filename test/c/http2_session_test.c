@@ -27,10 +27,10 @@ static const struct gyre_http2_limits limits = {
     .head = {.request_line_bytes = 1000, .header_bytes = 4000, .header_count = 20},
     .trailer_bytes = 500,
     .streams = 10,
-    .resets = 200,
+    .stream_resets = 200,
     .control_frames = 400,
-    .stream_window = 5000,
-    .connection_window = 20000,
+    .stream_window_bytes = 5000,
+    .connection_window_bytes = 20000,
     .output = 4000,
 };
 
@@ -145,7 +145,7 @@ static void put_headers(void) {
   if (sound && again) return;
   if (!again) next_id += 2;
   sending[id / 2] = !ends;
-  room[id / 2] = limits.stream_window;
+  room[id / 2] = limits.stream_window_bytes;
   if (draw(5)) {
     put_frame(1, 4 | ends, id, block, (uint32_t)length);
   } else {

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "gyre/http/limits"
+require "gyre/http/server"
 
 # What every table of limits does stands in limits_test.rb.
 class HTTPLimitsTest < Minitest::Test
@@ -18,5 +18,15 @@ class HTTPLimitsTest < Minitest::Test
                response_rate_bytes_limit requests_limit queue_limit]
     assert_equal names, zero.map(&:name)
     assert_equal 0, Limits.new(body_bytes_limit: 0).body_bytes_limit
+  end
+  def test_each_is_read_once_as_the_server_is_made
+    read = []
+    limits = Limits.new
+    asked = Object.new
+    [*Limits::TABLE.names, :websocket].each { |name| asked.define_singleton_method(name) { (read << name) && limits.public_send(name) } }
+    Gyre::HTTP::Server.new(->(_env) { nil }, listeners: [], limits: asked)
+    websockets = Limits::TABLE.names.grep(/\Awebsocket_/)
+    assert_equal [*Limits::TABLE.names - websockets, :websocket].sort, read.sort
+    assert_equal Gyre::WebSocket::Limits.new.to_h, limits.websocket
   end
 end

@@ -49,6 +49,19 @@ module WebSocketSockets
     end
   end
 
+  def test_limits_are_the_servers_unless_the_app_gives_its_own
+    app = lambda do |env|
+      own = env["PATH_INFO"] == "/own" ? { message_bytes_limit: 5 } : {}
+      Gyre::WebSocket.open(env, **own) { |socket| socket.each { |message| socket.write(message) } }
+    end
+    serve(app, limits: { websocket_message_bytes_limit: 3 }) do |served|
+      assert_equal 1009, open_websocket(served).text("four").closed.first
+      peer = open_websocket(served, "/own")
+      assert_equal "four", peer.text("four").frame.payload
+      assert_equal 1009, peer.text("sixsix").closed.first
+    end
+  end
+
   def test_what_is_neither_text_nor_binary_is_refused
     raised = Thread::Queue.new
     app = socket_app do |socket|

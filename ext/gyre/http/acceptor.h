@@ -97,6 +97,7 @@ void gyre_http_acceptor_settle(struct gyre_http_acceptor *acceptor);
 
 /* limits.c */
 void gyre_http_limits_read(struct gyre_http_limits *table, VALUE limits);
+void gyre_websocket_limits_read(struct gyre_websocket_limits *table, VALUE limits);
 void gyre_http_capacity_read(struct gyre_http_capacity *capacity, VALUE limits);
 
 /* env.c: called before the first env is made. */

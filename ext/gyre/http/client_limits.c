@@ -8,9 +8,13 @@ const char *const gyre_http_client_steps[] = {"send to", "wait for the response 
 
 /* The first ones are the steps' limits, in the order of enum gyre_http_client_step. */
 static const struct gyre_limit_row rows[] = {
-    ROW(TIME, ns[GYRE_CLIENT_SENDS], "write_timeout_s"),   ROW(TIME, ns[GYRE_CLIENT_AWAITS_HEAD], "head_timeout_s"),
-    ROW(TIME, ns[GYRE_CLIENT_RECEIVES], "read_timeout_s"), ROW(TIME, keep_ns, "keep_alive_timeout_s"),
-    ROW(NUMBER, header_bytes, "header_bytes_limit", 0),    ROW(NUMBER, header_count, "header_count_limit", 0),
+    ROW(TIME, ns[GYRE_CLIENT_SENDS], "write_timeout_s"),
+    ROW(TIME, ns[GYRE_CLIENT_AWAITS_HEAD], "head_timeout_s"),
+    ROW(TIME, ns[GYRE_CLIENT_RECEIVES], "read_timeout_s"),
+    ROW(TIME, keep_ns, "keep_alive_timeout_s"),
+    ROW(NUMBER, header_bytes, "header_bytes_limit", 0),
+    ROW(NUMBER, header_count, "header_count_limit", 0),
+    ROW(NUMBER, streams, "streams_limit", 0),
 };
 
 struct gyre_http_client_limits gyre_http_client_limits(VALUE given) {

@@ -10,7 +10,7 @@ enum gyre_http_client_step { GYRE_CLIENT_SENDS, GYRE_CLIENT_AWAITS_HEAD, GYRE_CL
 
 struct gyre_http_client_limits {
   float ns[GYRE_CLIENT_STEPS], keep_ns; /* inexact by up to 1e-7 of the value; negative: no limit */
-  uint32_t header_bytes;
+  uint32_t header_bytes, streams;
   uint16_t header_count;
 };
 

@@ -202,9 +202,9 @@ int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint6
     gyre_http_budget_hold(output, &exchange->response.output_counted, held);
     if (!gyre_http_budget_is_over(output)) gyre_http_exchange_leave_place(exchange);
   }
-  if (limits->write_ns < 0 || !limits->response_rate) return limits->write_ns;
-  int64_t earned_ns = gyre_http_earned_ns((int64_t)(given - exchange->response.taken_before), limits->response_rate,
-                                          gyre_http_exchange_holds_place(exchange));
+  if (limits->write_ns < 0 || !limits->response_rate_bytes) return limits->write_ns;
+  int64_t earned_ns = gyre_http_earned_ns((int64_t)(given - exchange->response.taken_before),
+                                          limits->response_rate_bytes, gyre_http_exchange_holds_place(exchange));
   int64_t left_ns = earned_ns - exchange->response.waited_ns;
   if (left_ns >= 0) return limits->write_ns;
   return left_ns + limits->write_ns > 0 ? left_ns + limits->write_ns : 0;

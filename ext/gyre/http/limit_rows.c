@@ -22,8 +22,11 @@ static void set_number(void *field, size_t size, VALUE number, uint64_t most) {
 }
 
 void gyre_limits_read(const struct gyre_limit_row *rows, size_t count, void *values, VALUE limits) {
+  const bool some = RB_TYPE_P(limits, T_HASH);
   for (size_t i = 0; i < count; i++) {
-    const VALUE value = rb_funcall(limits, rb_intern(rows[i].name), 0);
+    const ID name = rb_intern(rows[i].name);
+    const VALUE value = some ? rb_hash_lookup2(limits, ID2SYM(name), Qundef) : rb_funcall(limits, name, 0);
+    if (value == Qundef) continue;
     void *const field = (char *)values + rows[i].offset;
     if (rows[i].time)
       set_time(field, rows[i].size, value);

@@ -3,30 +3,47 @@
 #pragma once
 
 #include "http/head.h"
+#include "http/limit_rows.h"
 
 /* Factor of a client's minimum rate while its request has one of a limited number of places. */
 #define GYRE_HTTP_PLACE_RATE 16
 
+/* clang-format off */
+#define GYRE_HTTP_LIMITS(NUMBER, TIME) \
+  NUMBER(int64_t, body_bytes, 0) NUMBER(int64_t, unread_body_bytes, 0) \
+  NUMBER(int64_t, body_rate_bytes, 0) NUMBER(int64_t, response_rate_bytes, 0) \
+  TIME(handshake) TIME(first_byte) TIME(head) TIME(read) TIME(write) TIME(keep_alive) TIME(linger) \
+  TIME(body) TIME(body_grace) TIME(unread_body) TIME(request) \
+  NUMBER(uint32_t, keep_alive_requests, 0) NUMBER(uint32_t, connections, 0) NUMBER(uint32_t, body_ahead_bytes, 1 << 30)
+
+/* A client's streams, allowances and unread bytes of bodies. */
+#define GYRE_HTTP2_LIMITS(NUMBER) \
+  NUMBER(uint32_t, streams, 1 << 16) NUMBER(uint32_t, stream_resets, 1 << 24) NUMBER(uint32_t, control_frames, 1 << 24) \
+  NUMBER(uint32_t, stream_window_bytes, INT32_MAX) NUMBER(uint32_t, connection_window_bytes, INT32_MAX)
+
+/* Of an open WebSocket or event stream. */
+#define GYRE_WEBSOCKET_LIMITS(NUMBER, TIME) \
+  TIME(idle) TIME(close) TIME(backlog) \
+  NUMBER(uint32_t, message_bytes, 1 << 30) NUMBER(uint32_t, output_bytes, 1 << 30) NUMBER(uint32_t, backlog_bytes, 1 << 30)
+/* clang-format on */
+
 struct gyre_http2_limits {
   struct gyre_http_head_limits head;
   uint32_t trailer_bytes;
-  uint32_t streams;                          /* maximum open at once */
-  uint32_t resets;                           /* allowed at once; a tenth is regained each second */
-  uint32_t control_frames;                   /* control frames allowed at once and per second */
-  uint32_t stream_window, connection_window; /* maximum unread bytes of request bodies */
-  uint32_t output;                           /* maximum queued bytes of a response */
-  bool extended_connect;                     /* RFC 8441 is offered */
+  uint32_t output; /* maximum queued bytes of a response */
+  GYRE_HTTP2_LIMITS(GYRE_LIMIT_NUMBER_FIELD)
+  bool extended_connect; /* RFC 8441 is offered */
 };
 
-/* A time of -1 means no limit. */
+struct gyre_websocket_limits {
+  GYRE_LIMIT_FIELDS(GYRE_WEBSOCKET_LIMITS)
+};
+
 struct gyre_http_limits {
   struct gyre_http_head_limits head, trailers;
   struct gyre_http2_limits http2;
-  int64_t body_bytes, unread_body_bytes, body_rate, response_rate;
-  int64_t handshake_ns, first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns;
-  int64_t body_ns, body_grace_ns, unread_body_ns, request_ns;
-  uint32_t requests, connections; /* maximum of a connection; of an acceptor */
-  uint32_t body_ahead;            /* body bytes that must have come before a request gets a place */
+  struct gyre_websocket_limits websocket;
+  GYRE_LIMIT_FIELDS(GYRE_HTTP_LIMITS)
 };
 
 /* Returns the time limit for a body's next bytes; -1: no limit. `placed`: the request has one of a

@@ -1,7 +1,6 @@
 /* Gyre::WebSocket's methods (lib/gyre/websocket.rb), called in the app's fibers. Calls of other
  * threads are handed to the loop's thread. The socket may end during each wait. */
 #include "feature.h"
-#include "http/limit_rows.h"
 #include "http/thread_calls.h"
 #include "websocket/websocket.h"
 
@@ -340,17 +339,6 @@ static VALUE websocket_error(VALUE self, VALUE message) {
   return rb_funcall(websocket_get(self)->acceptor->handler, rb_intern("error"), 1, message);
 }
 
-#define ROW(kind, ...) GYRE_LIMIT_##kind(struct gyre_websocket_limits, __VA_ARGS__)
-
-static const struct gyre_limit_row limit_rows[] = {
-    ROW(TIME, idle_ns, "idle_timeout_s"),
-    ROW(TIME, close_ns, "close_timeout_s"),
-    ROW(TIME, backlog_ns, "backlog_timeout_s"),
-    ROW(NUMBER, message_bytes, "message_bytes_limit", GYRE_BYTES_LIMIT / 2),
-    ROW(NUMBER, output_bytes, "output_bytes_limit", GYRE_BYTES_LIMIT / 2),
-    ROW(NUMBER, backlog_bytes, "backlog_bytes_limit", GYRE_BYTES_LIMIT / 2),
-};
-
 /* Takes `agreed` of lib/gyre/websocket/compression.rb, or nil. */
 static void agree(struct gyre_websocket *websocket, VALUE compression) {
   if (NIL_P(compression)) return;
@@ -376,7 +364,8 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
   websocket->events = RTEST(events);
   websocket->protocol = protocol;
   websocket->run.wants = (uint8_t)NUM2UINT(wants);
-  GYRE_LIMITS_READ(limit_rows, &websocket->limits, limits);
+  websocket->limits = handshake->connection->acceptor->limits.websocket;
+  if (!NIL_P(limits)) gyre_websocket_limits_read(&websocket->limits, limits);
   websocket->input.message_bytes = websocket->limits.message_bytes;
   agree(websocket, compression);
   handshake = gyre_http_exchange_open(exchange);

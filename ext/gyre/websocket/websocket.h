@@ -52,11 +52,6 @@ struct gyre_websocket_room {
   struct gyre_websocket *websocket;
 };
 
-struct gyre_websocket_limits {
-  int64_t idle_ns, close_ns, backlog_ns; /* -1: none */
-  uint32_t message_bytes, output_bytes, backlog_bytes;
-};
-
 /* The app's code (connection.c). */
 struct gyre_websocket_run {
   VALUE session, fiber;           /* `fiber` runs the code; nil: none does */

@@ -3,6 +3,7 @@
 # Limits of a web server and its connections. `status` is sent if a limit is exceeded.
 
 require "gyre/settings/limits"
+require "gyre/websocket/limits"
 
 module Gyre
   module HTTP
@@ -46,7 +47,13 @@ module Gyre
       row[:stream_resets_limit, :count, "HTTP/2: streams that a client may have reset; a tenth is regained each second", default: 200],
       row[:control_frames_limit, :count, "HTTP/2: frames without a request or a body (PING, SETTINGS, ...), at once and per second", default: 2_000],
       row[:stream_window_bytes_limit, :bytes, "HTTP/2: buffered body of a request that the app has not read", default: 262_144],
-      row[:connection_window_bytes_limit, :bytes, "HTTP/2: the same for all requests of a connection", default: megabyte]
+      row[:connection_window_bytes_limit, :bytes, "HTTP/2: the same for all requests of a connection", default: megabyte],
+      *WebSocket::Limits::TABLE.map { |each| row[:"websocket_#{each.name}", each.type, "WebSockets: #{each.meaning}", default: each.default] }
     )
+
+    class Limits
+      # Returns the WebSockets' limits, which Gyre::WebSocket.open may change.
+      def websocket = WebSocket::Limits::TABLE.to_h { |each| [each.name, public_send(:"websocket_#{each.name}")] }
+    end
   end
 end

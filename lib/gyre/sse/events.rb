@@ -9,8 +9,6 @@ module Gyre
   module SSE
     # One open stream. Any fiber or thread may call its methods.
     class Events < WebSocket
-      # Maximum unsent bytes of broadcasts; after that the stream ends and the page reconnects.
-      BACKLOG_BYTES_LIMIT = 1 << 20
       private :each, :ping, :protocol
 
       # @return [String, nil] the id of the last event that the page has seen, as it connects again

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Limits of a WebSocket, which are keywords of Gyre::WebSocket.open. C enforces them.
+# Limits of a WebSocket: keywords of Gyre::WebSocket.open and, as websocket_…, limits of the server
+# (http/limits.rb). C enforces them.
 
 require "gyre/settings/limits"
 

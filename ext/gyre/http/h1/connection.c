@@ -178,7 +178,7 @@ static bool refuse(struct gyre_http_request *request, const char *reason) {
 
 static struct ahead begin_ahead(const struct gyre_http_connection *connection, const struct gyre_http_head *head) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
-  struct ahead ahead = {.needed = limits->body_ahead, .trailers_most = limits->trailers.header_bytes};
+  struct ahead ahead = {.needed = limits->body_ahead_bytes, .trailers_most = limits->trailers.header_bytes};
   ahead.chunked = (head->flags & GYRE_HTTP_HEAD_CHUNKED) != 0;
   if (ahead.chunked) gyre_http1_chunked_reset(&ahead.chunks);
   if (!ahead.chunked && head->content_length < (int64_t)ahead.needed)

@@ -308,7 +308,7 @@ static void take_head(struct gyre_http_exchange *exchange, const struct gyre_htt
   exchange->method = head->method_number;
   exchange->http_1_0 = head->minor_version == 0;
   connection->keep_alive =
-      (head->flags & GYRE_HTTP_HEAD_KEEP_ALIVE) && connection->requests < acceptor->limits.requests;
+      (head->flags & GYRE_HTTP_HEAD_KEEP_ALIVE) && connection->requests < acceptor->limits.keep_alive_requests;
   own->chunked = (head->flags & GYRE_HTTP_HEAD_CHUNKED) != 0;
   own->body_remaining = own->chunked ? -1 : head->content_length > 0 ? head->content_length : 0;
   exchange->body.over = own->body_remaining == 0;

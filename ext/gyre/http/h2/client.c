@@ -5,7 +5,6 @@
 #ifdef GYRE_HAVE_NGHTTP2
 
 #include "http/h2/client.h"
-#include "http/limit_rows.h"
 #include "loop/forks.h"
 #include "net/net.h"
 #include "net/socket_wait.h"
@@ -279,10 +278,6 @@ void gyre_http2_client_begin(struct gyre_http2_client *client) {
   if (error < 0) fail(client, error);
 }
 
-static const struct gyre_limit_row limit_rows[] = {
-    GYRE_LIMIT_NUMBER(struct gyre_http2_limits, streams, "streams_limit", 0),
-};
-
 /* Takes a transport after its handshake. */
 static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   struct gyre_http2_client *client = rb_check_typeddata(self, &client_type);
@@ -291,13 +286,13 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   client->limits = (struct gyre_http2_limits){
       .head = {.header_bytes = client->own.header_bytes, .header_count = client->own.header_count},
       .trailer_bytes = client->own.header_bytes,
-      .resets = 1000,
+      .streams = client->own.streams,
+      .stream_resets = 1000,
       .control_frames = 5000,
-      .stream_window = STREAM_WINDOW_BYTES,
-      .connection_window = CONNECTION_WINDOW_BYTES,
+      .stream_window_bytes = STREAM_WINDOW_BYTES,
+      .connection_window_bytes = CONNECTION_WINDOW_BYTES,
       .output = OUTPUT_BYTES,
   };
-  GYRE_LIMITS_READ(limit_rows, &client->limits, limits);
   client->io = rb_funcall(transport, rb_intern("to_io"), 0);
   client->transport = gyre_transport_of(transport);
   client->scheduler = gyre_socket_scheduler();

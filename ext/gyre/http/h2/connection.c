@@ -163,9 +163,10 @@ static void schedule(struct gyre_http_connection *connection) {
 
 static bool is_late(const struct gyre_http_limits *limits, const struct gyre_http2_stream *stream, int64_t now_ns) {
   if (gyre_http_is_over(stream->out.progress_ns, limits->write_ns, now_ns)) return true;
-  if (!stream->out.left_ns || !limits->response_rate || limits->write_ns < 0) return false;
+  if (!stream->out.left_ns || !limits->response_rate_bytes || limits->write_ns < 0) return false;
   int64_t taken = (int64_t)(stream->out.sent_bytes - stream->out.left_bytes);
-  return now_ns - stream->out.left_ns - limits->write_ns > gyre_http_earned_ns(taken, limits->response_rate, false);
+  return now_ns - stream->out.left_ns - limits->write_ns >
+         gyre_http_earned_ns(taken, limits->response_rate_bytes, false);
 }
 
 static void reset_late_streams(struct gyre_http_connection *connection, int64_t now_ns) {
@@ -314,7 +315,7 @@ static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_
   stream->counts = true;
   stream->in.headed_ns = stream->in.came_ns = session->now_ns;
   gyre_http_connection_set_idle(connection, false);
-  if (++connection->requests >= acceptor->limits.requests) gyre_http2_session_go(session);
+  if (++connection->requests >= acceptor->limits.keep_alive_requests) gyre_http2_session_go(session);
   return true;
 }
 
@@ -326,7 +327,8 @@ static bool lacks_body(struct gyre_http_connection *connection, const struct gyr
       stream->session->input_over)
     return false;
   if (head->content_length > limits->body_bytes || head->method_number == GYRE_HTTP_METHOD_CONNECT) return false;
-  size_t needed = limits->body_ahead < limits->http2.stream_window ? limits->body_ahead : limits->http2.stream_window;
+  size_t needed = limits->body_ahead_bytes < limits->http2.stream_window_bytes ? limits->body_ahead_bytes
+                                                                               : limits->http2.stream_window_bytes;
   return gyre_bytes_held(stream->in.bytes) < needed;
 }
 

@@ -40,7 +40,7 @@ static void earn(struct gyre_http2_session *session, size_t bytes) {
 }
 
 static void count_reset(struct gyre_http2_session *session) {
-  uint32_t most = session->limits->resets;
+  uint32_t most = session->limits->stream_resets;
   spend(session, &session->resets, most, most / 10 + 1);
 }
 
@@ -541,7 +541,8 @@ static nghttp2_option *make_options(const struct gyre_http2_limits *limits) {
   nghttp2_option_set_builtin_recv_extension_type(options, NGHTTP2_PRIORITY_UPDATE);
 #ifdef GYRE_HAVE_NGHTTP2_RESET_RATE
   /* `spend` acts earlier, with ENHANCE_YOUR_CALM. */
-  nghttp2_option_set_stream_reset_rate_limit(options, limits->resets * UINT64_C(2), limits->resets + UINT64_C(1));
+  nghttp2_option_set_stream_reset_rate_limit(options, limits->stream_resets * UINT64_C(2),
+                                             limits->stream_resets + UINT64_C(1));
 #endif
   return options;
 }
@@ -552,7 +553,7 @@ static int submit_settings(struct gyre_http2_session *session) {
   uint32_t list = limits->head.header_bytes + limits->head.request_line_bytes + 32u * limits->head.header_count;
   nghttp2_settings_entry entries[] = {
       {shown, session->client ? 0 : limits->streams},
-      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits->stream_window},
+      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits->stream_window_bytes},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, list},
       {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1}, /* RFC 9218 instead */
       {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
@@ -561,7 +562,7 @@ static int submit_settings(struct gyre_http2_session *session) {
   int error = nghttp2_submit_settings(session->nghttp2, NGHTTP2_FLAG_NONE, entries, count);
   if (error == 0)
     error = nghttp2_session_set_local_window_size(session->nghttp2, NGHTTP2_FLAG_NONE, 0,
-                                                  (int32_t)limits->connection_window);
+                                                  (int32_t)limits->connection_window_bytes);
   return error;
 }
 
@@ -575,7 +576,7 @@ int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyr
                                          .ids.served = INT32_MAX};
   gyre_list_init(&session->streams);
   gyre_list_init(&session->changed);
-  session->resets = (struct gyre_http2_allowance){limits->resets, now_ns};
+  session->resets = (struct gyre_http2_allowance){limits->stream_resets, now_ns};
   session->control_frames = (struct gyre_http2_allowance){limits->control_frames, now_ns};
   nghttp2_session_callbacks *callbacks = make_callbacks();
   nghttp2_option *options = callbacks ? make_options(limits) : NULL;
@@ -597,7 +598,7 @@ uint32_t gyre_http2_session_streams_limit(const struct gyre_http2_session *sessi
 }
 
 bool gyre_http2_session_is_narrow(const struct gyre_http2_session *session) {
-  return nghttp2_session_get_local_window_size(session->nghttp2) < (int32_t)session->limits->stream_window;
+  return nghttp2_session_get_local_window_size(session->nghttp2) < (int32_t)session->limits->stream_window_bytes;
 }
 
 void gyre_http2_session_ping(struct gyre_http2_session *session) {
