@@ -12,7 +12,7 @@ module GyreSuite
   NEWEST_GEMS = %w[test/{scheduler,run,deadline,task}_test.rb test/task/*_test.rb test/scheduler/*_test.rb
                    test/net/{tls,endpoint,listener}_test.rb test/sync/queue_test.rb
                    test/contracts/http_contract_{limits,rack}_test.rb test/contracts/log_ingest_input_test.rb
-                   test/http/h2/gem_client_test.rb test/http/client/{faraday,webmock}_test.rb
+                   test/http/h2/gem_client_test.rb test/http/client/{faraday,webmock}_test.rb test/opentelemetry_test.rb
                    test/log/{client,ingest/json_lines,client/logger_methods,server_inputs}_test.rb].freeze
 
   # Minitest's option for what is the same over every backend.

@@ -9,6 +9,8 @@ eval_gemfile "../../Gemfile"
    tempfile time timeout uri zlib].each { |name| gem name }
 gem "http-2" # a client of HTTP/2 that shares nothing with libnghttp2
 gem "faraday"
+gem "opentelemetry-instrumentation-rack"
+gem "opentelemetry-sdk"
 gem "ruby-openai" # streams over Faraday
 gem "vcr"
 gem "webmock"

@@ -29,7 +29,7 @@ class OffloadBlockingTest < Minitest::Test
   end
 
   # Two rounds, as a thread's first block follows what its maker has set, and the next one a block.
-  def test_a_block_begins_without_the_state_of_an_earlier_one
+  def test_a_block_has_its_callers_storage_and_no_state_of_an_earlier_block
     storage = Fiber.respond_to?(:[])
     look = lambda do
       before = [Thread.current[:user], storage ? Fiber[:user] : nil]
@@ -38,8 +38,14 @@ class OffloadBlockingTest < Minitest::Test
       before.tap { sleep 0.01 }
     end
     Gyre.run do |task|
-      Fiber[:user] = "bob" if storage
-      2.times { assert_equal [nil], Array.new(5) { task.async { Gyre.blocking(&look) } }.flat_map(&:wait).uniq }
+      look_as = lambda do |user|
+        Fiber[:user] = user if storage
+        Gyre.blocking(&look)
+      end
+      2.times do |round|
+        users = Array.new(5) { |index| "#{round}.#{index}" }
+        assert_equal users.map { |user| [nil, storage ? user : nil] }, users.map { |user| task.async { look_as.call(user) } }.map(&:wait)
+      end
     end
   end
 

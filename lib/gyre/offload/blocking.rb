@@ -11,8 +11,9 @@ module Gyre
   # ends the work, like Thread#kill. Runs the block directly if no scheduler is set or the fiber
   # is blocking.
   #
-  # The thread lacks the caller's state (Thread#[], Active Record's connections, the task), and
-  # what the block sets by Thread#[] and Fiber[] ends with it.
+  # The thread lacks the caller's state (Thread#[], Active Record's connections, the task), but as
+  # a new thread it inherits fiber storage (Fiber[], from Ruby 3.2 on). What the block sets by
+  # Thread#[] and Fiber[] ends with it.
   #
   #   hash = Gyre.blocking { BCrypt::Password.create(password) }
   def self.blocking(&block)
@@ -29,6 +30,7 @@ module Gyre
       def initialize(work)
         @work = work
         @caller = Thread.current
+        @storage = Fiber.current.storage if Gyre::Job::STORAGE
       end
 
       def call
@@ -37,7 +39,10 @@ module Gyre
 
         begin
           thread.priority = PRIORITY
-          Gyre::Job.event(nil) { @work.call }
+          Gyre::Job.event(nil) do
+            @storage&.each { |key, value| Fiber[key] = value }
+            @work.call
+          end
         ensure
           thread.priority = 0
         end

@@ -10,8 +10,9 @@ require_relative "../loop/backends"
 module Gyre
   # The owner of the running code's state.
   module Job
+    # Whether Ruby has fiber storage.
+    # @api private
     STORAGE = Fiber.method_defined?(:storage)
-    private_constant :STORAGE
 
     class << self
       # @!method current
