@@ -65,7 +65,7 @@ class ClusterPartsTest < Minitest::Test
 
   # Whoever asks for metrics would meet it.
   def test_a_member_refuses_a_snapshot_that_is_none
-    member = Member.new(:worker, nil, generation: 1)
+    member = Member::Worker.new(nil, generation: 1, index: 1)
     crew = Crew.new(nil, nil, Gyre::Web::Metrics)
     [5, [1], { "requests" => "x" }].each { |wrong| assert_raises(LinkError) { crew.report(member, wrong) } }
     assert_nil member.snapshot
@@ -76,7 +76,7 @@ class ClusterPartsTest < Minitest::Test
     with_links do |near, far|
       Gyre.run do |task|
         supervisor.crew.start(task)
-        supervisor.crew.add(Member.new(:worker, near, generation: 1, index: 1))
+        supervisor.crew.add(Member::Worker.new(near, generation: 1, index: 1))
         supervisor.reload
         assert_equal({ "reload" => true }, task.with_timeout(5) { far.receive })
       end
@@ -87,14 +87,14 @@ class ClusterPartsTest < Minitest::Test
     supervisor = Supervisor.new(figures: Gyre::Web::Metrics, count: 2, listeners: [], spawn: nil, log: nil)
     phases = %i[leaving leaving serving booting]
     phases.each.with_index(1) do |phase, nth|
-      supervisor.workers << Member.new(:worker, nil, generation: 1, index: 2, phase: phase).tap { |member| member.report({ "nth" => nth }) }
+      supervisor.crew.members << Member::Worker.new(nil, generation: 1, index: 2, phase: phase).tap { |member| member.report({ "nth" => nth }) }
     end
     nths = supervisor.crew.snapshots.transform_values { |each| each["nth"] }
     assert_equal({ "2 (leaving)" => 1, "2 (leaving, 2)" => 2, "2" => 3, "2 (2)" => 4 }, nths)
   end
 
   def test_a_workers_figures_grow_older_until_it_reports_again
-    worker = Member.new(:worker, nil, generation: 1)
+    worker = Member::Worker.new(nil, generation: 1, index: 1)
     assert_nil worker.snapshot
     Gyre::Testing.run do
       worker.report({ "requests" => 1, "report_age_s" => 0.0 })
@@ -141,7 +141,7 @@ class ClusterPartsTest < Minitest::Test
 
   def test_health_is_a_sign_in_time_an_end_in_time_and_bounded_memory
     with_links do |link, _|
-      worker = Member.new(:worker, link, generation: 1, index: 1, pid: Process.pid, started_s: 0, heard_s: 0)
+      worker = Member::Worker.new(link, generation: 1, index: 1, pid: Process.pid, started_s: 0, heard_s: 0)
       health = Health.new(worker_timeout: 10, worker_boot_timeout: 20, worker_memory_limit: 1 << 40)
       assert_nil health.check(worker, 20)
       assert_equal [:kill, "did not start within 20 s (worker_boot_timeout)"], health.check(worker, 21)
@@ -157,7 +157,7 @@ class ClusterPartsTest < Minitest::Test
   end
 
   def test_health_of_a_mold_is_that_it_loads_and_forks_in_time
-    mold = Member.new(:mold, nil, generation: 1, pid: Process.pid, started_s: 0)
+    mold = Member::Mold.new(nil, generation: 1, pid: Process.pid, started_s: 0)
     health = Health.new(worker_boot_timeout: 20, load_timeout: 200)
     assert_nil health.check(mold, 200)
     assert_equal [:kill, "did not load the app within 200 s (load_timeout)"], health.check(mold, 201)
@@ -166,7 +166,7 @@ class ClusterPartsTest < Minitest::Test
     mold.instance_variable_set(:@owes_since_s, 1000)
     assert_nil health.check(mold, 1020)
     assert_equal [:kill, "did not fork a worker within 20 s (worker_boot_timeout)"], health.check(mold, 1021)
-    assert_nil health.check(Member.new(:worker, nil, generation: 1, started_s: 0), 1021), "its mold is timed"
+    assert_nil health.check(Member::Worker.new(nil, generation: 1, index: 1, started_s: 0), 1021), "its mold is timed"
   end
 
   def test_hooks_have_other_words_and_run_in_order

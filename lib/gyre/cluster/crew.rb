@@ -3,7 +3,6 @@
 # The processes of a cluster: molds and workers, with their links and exit statuses. Passes messages
 # and statuses to the supervisor; decides nothing.
 
-require "gyre/broadcast/outbox"
 require "gyre/cluster/respawn"
 require "gyre/cluster/member"
 require "gyre/sync/promise"
@@ -74,8 +73,9 @@ module Gyre
     end
 
     class Crew
-      attr_reader :workers
-      attr_reader :molds
+      KINDS = [Member::Mold, Member::Worker].to_h { |kind| [kind::ROLE, kind] }.freeze
+
+      attr_reader :members # molds and workers
       attr_reader :reaper # of every child of this process
       attr_reader :respawn # of all workers together
       attr_reader :ended # summed counters of ended workers (see `figures`)
@@ -86,8 +86,7 @@ module Gyre
         @log = log
         @figures = figures
         @heed = heed
-        @workers = []
-        @molds = []
+        @members = []
         @reaper = Reaper.new
         @respawn = Respawn.new
         @publishers = []
@@ -97,8 +96,7 @@ module Gyre
       def restore(former)
         @ended = former["ended"]
         @publishers = former["publishers"].to_a.map { |kept| Link.new(kept["descriptor"], input: kept["input"].unpack1("m0")) }
-        members = former.fetch("members").map { |kept| Member.restore(kept) }
-        @molds, @workers = members.partition { |member| member.role == :mold }
+        @members = former.fetch("members").map { |kept| KINDS.fetch(kept["role"]).restore(kept) }
       end
 
       # Called on the supervisor's loop.
@@ -108,7 +106,7 @@ module Gyre
       end
 
       def listen
-        all.each do |member|
+        members.dup.each do |member|
           watch(member)
           listen_to(member)
         end
@@ -123,10 +121,12 @@ module Gyre
         end
       end
 
-      def all = @molds + @workers
+      def workers = @members.grep(Member::Worker)
+
+      def molds = @members.grep(Member::Mold)
 
       def add(member)
-        (member.role == :mold ? @molds : @workers) << member
+        @members << member
         watch(member) if member.pid
         listen_to(member)
       end
@@ -143,7 +143,7 @@ module Gyre
 
       # Removes an ended member; false if it was removed before.
       def remove(member)
-        return false unless @workers.delete(member) || @molds.delete(member)
+        return false unless @members.delete(member)
 
         member.link.close
         @ended = @figures.add(@ended, member.snapshot) if member.snapshot
@@ -159,18 +159,18 @@ module Gyre
 
       # Returns snapshots by unique names, such as "2", "2 (leaving)" and "2 (leaving, 2)".
       def snapshots
-        @workers.select(&:snapshot).each_with_object({}) do |worker, all|
+        workers.select(&:snapshot).each_with_object({}) do |worker, all|
           names = (1..).lazy.map { |nth| name_of(worker, nth) }
           all[names.find { |name| !all.key?(name) }] = worker.snapshot
         end
       end
 
       # Returns the links' sockets, which stay open when this process executes another program.
-      def sockets = [*all.select(&:pid).map(&:link), *@publishers].reject(&:closed?).map(&:socket)
+      def sockets = [*members.select(&:pid).map(&:link), *@publishers].reject(&:closed?).map(&:socket)
 
       def to_h
         publishers = @publishers.map { |link| { descriptor: link.socket.fileno, input: [link.input].pack("m0") } }
-        { ended: @ended, members: all.select(&:pid).map(&:to_h), publishers: publishers }
+        { ended: @ended, members: members.select(&:pid).map(&:to_h), publishers: publishers }
       end
 
       # Passes a worker's broadcast to the other workers. A hanging worker delays no other worker.
@@ -203,8 +203,8 @@ module Gyre
       end
 
       def listen_to(member)
-        send_to(member) if member.role == :worker
-        member.link.tasks << @task.async("#{member.role} #{member.index}", transient: true) do
+        member.begin_sending(@task) { |text| @log.error("#{member} #{text}") } if member.is_a?(Member::Worker)
+        member.link.tasks << @task.async("messages of #{member.name}", transient: true) do
           while (message = member.link.receive)
             member.heard_s = Clock.now
             @heed.message(member, *message.first)
@@ -232,13 +232,8 @@ module Gyre
         end
       end
 
-      def send_to(member)
-        member.outbox = outbox = Broadcast::Outbox.new { |text| @log.error("#{member} #{text}") }
-        member.link.tasks << @task.async("messages to worker #{member.index}", transient: true) { member.link.carry(outbox) }
-      end
-
       def link_ended(member)
-        @molds.each { |mold| take_rest(mold) } if member.pid.nil? # the mold may have told why it was not forked
+        molds.each { |mold| take_rest(mold) } if member.pid.nil? # the mold may have told why it was not forked
         return @heed.member_ended(member, nil) if member.pid.nil? || !@reaper.adopts
 
         member.expect_end

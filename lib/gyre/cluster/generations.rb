@@ -12,7 +12,7 @@ require "gyre/cluster/member"
 
 module Gyre
   module Cluster
-    # `current`, `former` and `loading` are molds (Member), or nil.
+    # `current`, `former` and `loading` are molds (Member::Mold), or nil.
     class Generations
       attr_reader :current, :former, :loading
       attr_reader :number # of the load that is current, from 1
@@ -36,7 +36,7 @@ module Gyre
 
       def load(number)
         link, pid = @spawn.call
-        @loading = Member.new(:mold, link, generation: number, pid: pid)
+        @loading = Member::Mold.new(link, generation: number, pid: pid)
         @crew.add(@loading)
       end
 

@@ -3,7 +3,6 @@
 # Checks limits of a cluster's processes: silence, times to start and end, memory. Ends no process.
 
 require "gyre/cluster/respawn"
-require "gyre/cluster/member"
 
 module Gyre
   module Cluster
@@ -42,7 +41,7 @@ module Gyre
         return [:kill, "does not end"] if member.leave_until_s && now > member.leave_until_s
         return if member.pid.nil? # its mold's time to fork is limited instead
 
-        what, since_s, name = awaited(member)
+        what, since_s, name = member.duty
         return [:kill, "did not #{what} within #{@limits[name]} s (#{name})"] if since_s && now - since_s > @limits[name]
         return if what
 
@@ -54,14 +53,6 @@ module Gyre
       end
 
       private
-
-      # Returns what the member must do, since when, and the limit's name; or nil.
-      def awaited(member)
-        return ["load the app", member.started_s, :load_timeout] if member.phase == :loading
-        return ["fork a worker", member.owes_since_s, :worker_boot_timeout] if member.role == :mold
-
-        ["start", member.started_s, :worker_boot_timeout] if member.phase == :booting
-      end
 
       def memory(member)
         bytes = member.resident_bytes

@@ -147,9 +147,11 @@ module Gyre
 
       # Called by Crew with a member's message.
       def message(member, name, value)
+        return unless member.class::MESSAGES.include?(name)
+
         case name
         when "broadcast" then return @crew.pass_on(member, value)
-        when "ready" then member.role == :mold ? mold_ready(member) : serves(member)
+        when "ready" then member.ready(self)
         when "failed" then member.trouble = value if member.beginning?
         when "forked" then @crew.forked(member.answered, value)
         when "fork_failed" then not_forked(member.answered, value)
@@ -163,8 +165,46 @@ module Gyre
       def member_ended(member, status)
         return unless @crew.remove(member)
 
-        member.role == :mold ? mold_ended(member, status) : worker_ended(member, status)
+        member.ended(self, status)
         reconcile
+      end
+
+      # --- called by members ---
+
+      def mold_ready(mold)
+        @generations.ready(mold)
+        @crew.respawn.reset
+      end
+
+      def worker_ready(worker)
+        return worker.signal(:TERM) if worker.leaving? # it had no handler for the first TERM yet
+
+        worker.phase = :serving
+        dismiss(@generations.former) if @generations.on_trial?(worker)
+        workers.each { |other| other.leave(@shutdown_timeout_s) if other.index == worker.index && !other.equal?(worker) }
+      end
+
+      def mold_ended(mold, status)
+        mold.owed.each { |worker| member_ended(worker, nil) if worker.pid.nil? }
+        return if mold.leaving?
+
+        current, loading = mold.equal?(@generations.current), mold.equal?(@generations.loading)
+        @generations.drop(mold)
+        return current_mold_died(mold, status) if current
+
+        loading_failed(mold, mold.trouble || "#{LOADER} #{Member.end_of(status)}") if loading
+      end
+
+      def worker_ended(worker, status)
+        return worker_left(worker, status) if worker.leaving?
+
+        reason = (worker.trouble if worker.beginning?) || Member.end_of(status)
+        return fail_to_start("#{worker} #{reason}") if @phase == :starting
+        return roll_back(worker, reason) if @restarts.running? && @generations.on_trial?(worker)
+
+        later = @crew.respawn.died(Clock.now - worker.started_s, Clock.now)
+        @log.error("#{worker} #{reason}; another one starts#{" in #{later} s" if later.positive?}") unless stopping?
+        @restarts.worker_died(worker.generation, "#{worker} #{reason}")
       end
 
       private
@@ -203,7 +243,7 @@ module Gyre
       end
 
       def end_when_empty
-        @over.resolve if @crew.all.empty? && @programs.none?(&:pid)
+        @over.resolve if @crew.members.empty? && @programs.none?(&:pid)
       end
 
       # Refuses new connections and closes this process's copies of the sockets. Workers keep
@@ -271,7 +311,7 @@ module Gyre
       def fork_worker(index)
         near, far = Link.pair
         mold = @generations.current
-        worker = Member.new(:worker, near, generation: mold.generation, index: index)
+        worker = Member::Worker.new(near, generation: mold.generation, index: index)
         mold.ask_fork(worker, far.socket)
         @crew.add(worker)
       rescue LinkError
@@ -287,35 +327,11 @@ module Gyre
         @generations.drop(mold)
       end
 
-      def mold_ready(mold)
-        @generations.ready(mold)
-        @crew.respawn.reset
-      end
-
       def not_forked(worker, reason)
         return if worker.nil?
 
         worker.trouble = reason
         member_ended(worker, nil)
-      end
-
-      def serves(worker)
-        return worker.signal(:TERM) if worker.leaving? # it had no handler for the first TERM yet
-
-        worker.phase = :serving
-        dismiss(@generations.former) if @generations.on_trial?(worker)
-        workers.each { |other| other.leave(@shutdown_timeout_s) if other.index == worker.index && !other.equal?(worker) }
-      end
-
-      def mold_ended(mold, status)
-        mold.owed.each { |worker| member_ended(worker, nil) if worker.pid.nil? }
-        return if mold.leaving?
-
-        current, loading = mold.equal?(@generations.current), mold.equal?(@generations.loading)
-        @generations.drop(mold)
-        return current_mold_died(mold, status) if current
-
-        loading_failed(mold, mold.trouble || "#{LOADER} #{Member.end_of(status)}") if loading
       end
 
       def current_mold_died(mold, status)
@@ -338,18 +354,6 @@ module Gyre
         stop(now: true)
       end
 
-      def worker_ended(worker, status)
-        return worker_left(worker, status) if worker.leaving?
-
-        reason = (worker.trouble if worker.beginning?) || Member.end_of(status)
-        return fail_to_start("#{worker} #{reason}") if @phase == :starting
-        return roll_back(worker, reason) if @restarts.running? && @generations.on_trial?(worker)
-
-        later = @crew.respawn.died(Clock.now - worker.started_s, Clock.now)
-        @log.error("#{worker} #{reason}; another one starts#{" in #{later} s" if later.positive?}") unless stopping?
-        @restarts.worker_died(worker.generation, "#{worker} #{reason}")
-      end
-
       def worker_left(worker, status)
         @failed = true if stopping? && status&.signaled?
         @log.error("#{worker} #{Member.end_of(status)} while it was to finish its requests") if status && !status.success?
@@ -362,8 +366,8 @@ module Gyre
 
       def tick
         now = Clock.now
-        @health.excuse(@crew.all, now, TICK_S)
-        @crew.all.each do |member|
+        @health.excuse(@crew.members, now, TICK_S)
+        @crew.members.dup.each do |member|
           action, why = @health.check(member, now)
           treat(member, action, why) if action
         end
