@@ -138,8 +138,8 @@ class ClusterTest < Minitest::Test
 
   def test_a_restart_that_fails_in_an_unforeseen_way_changes_nothing_and_the_next_one_is_possible
     config = <<~'RUBY'
-      require "gyre/cli/serve/handover"
-      Gyre::CLI::Handover.singleton_class.prepend(Module.new { def exec(*) = raise(ArgumentError, "no such program") })
+      require "gyre/cli/process/successor"
+      Gyre::CLI::Successor.prepend(Module.new { def exec(*) = raise(ArgumentError, "no such program") })
     RUBY
     cluster("-w", "1", "-C", "gyre.rb", "--pidfile", "app.pid", files: { "gyre.rb" => config }) do |cluster, program|
       program.signal(:USR2)

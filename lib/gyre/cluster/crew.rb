@@ -168,9 +168,9 @@ module Gyre
       # Returns the links' sockets, which stay open when this process executes another program.
       def sockets = [*members.select(&:pid).map(&:link), *@publishers].reject(&:closed?).map(&:socket)
 
-      def to_h
-        publishers = @publishers.map { |link| { descriptor: link.socket.fileno, input: [link.input].pack("m0") } }
-        { ended: @ended, members: members.select(&:pid).map(&:to_h), publishers: publishers }
+      def to_h(links: true)
+        publishers = (links ? @publishers : []).map { |link| { descriptor: link.socket.fileno, input: [link.input].pack("m0") } }
+        { ended: @ended, members: members.select(&:pid).map { |member| member.to_h(link: links) }, publishers: publishers }
       end
 
       # Passes a worker's broadcast to the other workers. A hanging worker delays no other worker.

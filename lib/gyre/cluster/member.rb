@@ -76,9 +76,9 @@ module Gyre
         "ended with status #{status.exitstatus}"
       end
 
-      def to_h
+      def to_h(link: true)
         { role: self.class::ROLE, **self.class::KEPT.to_h { |name| [name, public_send(name)] },
-          descriptor: (@link.socket.fileno unless @link.closed?), input: [@link.input].pack("m0"), output: [unsent].pack("m0") }
+          descriptor: (@link.socket.fileno if link && !@link.closed?), input: [@link.input].pack("m0"), output: [unsent].pack("m0") }
       end
 
       # Restores a member, with its link if that is still open.

@@ -133,9 +133,9 @@ module Gyre
       # True if a serving worker has sent a message within the last `within_s` seconds.
       def answering?(within_s) = workers.any? { |worker| worker.serving? && Clock.now - worker.heard_s < within_s }
 
-      # Returns the state for a successor in this process (Handover).
-      def to_h
-        { generation: @generations.number, current: @generations.current&.pid, count: @count, **@crew.to_h,
+      # Returns the state for a successor in this process; without `links` for its rehearsal.
+      def to_h(links: true)
+        { generation: @generations.number, current: @generations.current&.pid, count: @count, **@crew.to_h(links: links),
           programs: @programs.select(&:pid).map(&:to_h) }
       end
 

@@ -53,14 +53,14 @@ module Gyre
       # @param origin [Boolean, nil] whether lines name host and process; nil: not in text
       # @param signals [Boolean] whether the server handles INT, TERM, HUP and USR2
       # @param report [#puts] gets lines about the server itself
-      # @param restart [#call, nil] for USR2: gets input names; returns exec arguments or a refusal
-      # @param handover [Gyre::CLI::Log::Handover, nil] moves listening sockets between processes
+      # @param successor [Gyre::CLI::Successor, nil] for USR2: rehearses and executes a new program
+      # @param handover [Gyre::CLI::Handover, nil] has the listening sockets of a former program
       # @param manager [#reloading, #ready, #stopping, nil] is told of reopened files and of the end
       # @raise [ArgumentError] names the wrong setting
       # @raise [ExtensionRequired] without the C extension
       def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: nil, interval: 1,
                      sync_interval: 60, inputs: [], tls: nil, limits: {}, raw: false, origin: nil, signals: true, report: $stderr,
-                     restart: nil, handover: nil, manager: nil)
+                     successor: nil, handover: nil, manager: nil)
         Loop.require_native("the log server")
         @limits = Limits.from(limits)
         @report, @handover, @signals = report, handover, signals
@@ -73,7 +73,7 @@ module Gyre
         @sessions = Sessions.new(SESSIONS_LIMIT) { |id, service| @ingest.session(id, @routing.stored(id, service)) }
         @hub = Hub.new(self, key)
         @acceptors = []
-        @lifecycle = Lifecycle.new(self, @hub, @acceptors, handover, restart, manager)
+        @lifecycle = Lifecycle.new(self, @hub, @acceptors, handover, successor, manager)
       end
 
       # Opens the sockets, so that clients can connect before {#run} serves them.
@@ -82,12 +82,13 @@ module Gyre
       def listen
         return self unless @acceptors.empty?
 
+        left = (@handover ? @handover["listeners"] : []).group_by { |listener| listener.fetch("input") }
         @inputs.each do |input|
-          (@handover&.listeners(input) || input.bind).each do |listener|
+          (left.delete(input.to_s)&.map { |listener| input.adopt(listener) } || input.bind).each do |listener|
             @acceptors.push((listener.datagram? ? DatagramReceiver : Acceptor).new(@hub, listener, input))
           end
         end
-        @handover&.close_others
+        left.values.flatten.each { |listener| Socket.for_fd(listener.fetch("descriptor")).close } # not in the new configuration
         self
       rescue SystemCallError, SocketError
         close

@@ -182,20 +182,20 @@ class CLILogServeTest < Minitest::Test
 
   # Another USR2 during a restart, after the configuration has changed once more: where it comes,
   # the log of the configuration before, and what the server says.
-  CHANGES = { "GYRE_HANDOVER" => ["checked.log", /go to checked\.log.*go to last\.log/m],
-              "GYRE_LOG_INHERITED" => ["folder", /not restarted: .*folder is a folder.*go to last\.log/m] }.freeze
+  CHANGES = { "pid" => ["checked.log", /go to checked\.log.*go to last\.log/m],
+              "ppid" => ["folder", /not restarted: .*folder is a folder.*go to last\.log/m] }.freeze
   CHANGE = <<~'RUBY'
     change = Module.new do
       define_method(:require) do |name|
-        if name == (ENV.key?("GYRE_LOG_INHERITED") ? "gyre/cli/log/configuration" : "gyre/log/server") && !File.exist?("done")
+        if name == (MOMENT == "ppid" ? "gyre/cli/log/configuration" : "gyre/log/server") && !File.exist?("done")
           File.write("done", "")
           File.write("log.yml", TEXT)
-          Process.kill(:USR2, ENV.key?("GYRE_LOG_INHERITED") ? Process.ppid : Process.pid)
+          Process.kill(:USR2, Process.public_send(MOMENT))
         end
         super(name)
       end
     end
-    Kernel.prepend(change) if ENV.key?(MOMENT)
+    Kernel.prepend(change) if ENV.fetch("GYRE_HANDOVER", "").end_with?(" #{Process.public_send(MOMENT)}")
   RUBY
 
   def test_a_configuration_that_changes_during_a_restart_counts_as_it_was_checked_and_is_read_again

@@ -192,7 +192,7 @@ GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE
   end
 
   def test_usr2_is_refused_at_once_while_an_output_stands_still
-    serve(logs: [{ services: ["dead"], logfile: "tcp://#{nowhere}" }], restart: ->(_) { flunk }, limits: { stop_timeout_s: 0.1 }) do |server|
+    serve(logs: [{ services: ["dead"], logfile: "tcp://#{nowhere}" }], successor: Object.new, limits: { stop_timeout_s: 0.1 }) do |server|
       client = server.client("dead")
       client.write(frame("dead", "hello"))
       eventually { output(server, nowhere)[:trouble] && output(server, nowhere)[:bytes].positive? }

@@ -5,7 +5,7 @@
 # kill itself but those of its mines.
 
 require "json"
-require "gyre/cli/log/handover"
+require "gyre/cli/process/successor"
 
 module GyreTest
   module LogCrash
@@ -22,7 +22,7 @@ module GyreTest
         report = File.open(File.join(folder, "server.err"), "a").tap { |file| file.sync = true }
         server = Gyre::Log::Server.new(bind: settings.fetch("bind"), report: report, interval: settings.fetch("interval"), sync_interval: 1,
                                        logs: logs(settings), default_log: default_log(settings),
-                                       restart: ->(_inputs) { fresh_program(settings) }, handover: Gyre::CLI::Log::Handover.receive)
+                                       successor: fresh_program(settings), handover: Gyre::CLI::Handover.receive)
         serves = -> { ready ? ready.write("!") : File.write(File.join(folder, "fresh"), "!", mode: "a") }
         server.run { serves.call } ? 0 : 1
       end
@@ -59,6 +59,7 @@ module GyreTest
         command = [RbConfig.ruby, "-w", *$LOAD_PATH.grep(/gyre|lib\z|test\z/).first(3).map { |path| "-I#{path}" }, PATH]
         moves = settings["moves"]
         command << JSON.generate(settings.merge("mine" => nil, "room" => nil, "moves" => moves && (moves + 1)))
+        Gyre::CLI::Successor.new("program", command: command).tap { |successor| successor.define_singleton_method(:rehearse) { |*| nil } }
       end
     end
   end

@@ -103,7 +103,7 @@ module Gyre
           require "gyre/cli/process/restart"
           require "gyre/cluster/supervisor"
           require "gyre/web/control/metrics"
-          command = Restart.new.command
+          command = Restart.command
           Cluster::Supervisor.new(
             count: count, listeners: @sockets.listeners, log: Web::Log.new(notices: @err, errors: @err), shutdown_timeout: STOP_S,
             ready: -> { announce(" with #{count} workers") }, figures: Web::Metrics,

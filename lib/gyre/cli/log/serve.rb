@@ -5,11 +5,10 @@
 require "gyre/cli/listen_errors"
 require "gyre/cli/log"
 require "gyre/cli/log/configuration"
+require "gyre/cli/process/handover"
 require "gyre/cli/process/pidfile"
 require "gyre/cli/process/privileges"
-require "gyre/cli/process/restart"
 require "gyre/cli/process/service_manager"
-require "gyre/cli/process/successor"
 
 module Gyre
   module CLI
@@ -59,10 +58,11 @@ module Gyre
 
         def call(words)
           refuse_words(words)
+          @handover = Handover.receive
           configuration = configure
           return serve(configuration) unless @check
 
-          try_listening(configuration, ENV[Restart::INHERITED].lines(chomp: true)) if ENV.key?(Restart::INHERITED)
+          try_listening(configuration) if @handover
           @out.puts("#{path || "configuration"} OK")
           DONE
         end
@@ -81,7 +81,7 @@ module Gyre
 
         # Uses the text that a former program has checked, even if the file has changed since.
         def configure
-          text = received if path
+          text = (@handover && @handover["configuration"]) || Configuration.read(path) if path
           configuration = text ? Configuration.parse(text, path, places: true) : Configuration.new
           configuration = configuration.with_environment.merge(values)
           configuration.settings
@@ -93,29 +93,15 @@ module Gyre
           raise StartError, "#{error.mistakes.size} mistakes; nothing was started:\n#{error.message}"
         end
 
-        def received
-          return $stdin.set_encoding(Encoding::UTF_8).read if @check && ENV.key?(Restart::INHERITED)
-
-          (handover.configuration if Successor.pending?) || Configuration.read(path)
-        end
-
-        def handover
-          require "gyre/cli/log/handover" # loads slowly, so mistakes are reported first
-          @handover ||= Handover.receive(restart)
-        end
-
-        def restart = @restart ||= Restart.new(read: (-> { Configuration.read(path) } if path))
-
         def serve(configuration)
-          resumes = Successor.pending?
-          handover
+          require "gyre/cli/process/successor" # loads slowly, so mistakes are reported first
           require "gyre/log/server"
           CLI.require_native("the log server")
           pidfile = configuration.values[:pidfile]&.then { |path| Pidfile.new(path) }
           pidfile&.check
           CLI.raise_descriptor_limit
           trap("XFSZ", "IGNORE") # a limit on the size of files (ulimit -f) is then an error like a full disk, not the end
-          return run(configuration, pidfile) if !configuration.values[:daemonize] || resumes
+          return run(configuration, pidfile) if !configuration.values[:daemonize] || @handover
 
           Daemon.new(@out, quiet: !pidfile.nil?).start do |daemon|
             run(configuration, pidfile) { daemon.ready(streams(configuration)) }
@@ -151,23 +137,25 @@ module Gyre
         # True if the configuration has changed since the former program read it: a USR2 that came
         # while Ruby started was ignored.
         def outdated?
-          handover.configuration && Configuration.read(path) != handover.configuration
+          @handover && path && Configuration.read(path) != @handover["configuration"]
         rescue Configuration::Invalid
           false
         end
 
         def listen(configuration, privileges, manager)
-          own = { report: @err, restart: restart, handover: handover, manager: manager }
+          successor = Successor.new("gyre log") { path ? { configuration: Configuration.read(path) } : {} }
+          own = { report: @err, handover: @handover, successor: successor, manager: manager }
           listening_errors do
             server = privileges.opening(configuration.default_log) { Gyre::Log::Server.new(**configuration.settings, **own) }
             server.listen
           end
         end
 
-        # Binds the sockets that a new program would not inherit, to find errors while the former
+        # Binds the sockets that the new program would not inherit, to find errors while the former
         # program still serves, and closes them.
-        def try_listening(configuration, inherited)
+        def try_listening(configuration)
           require "gyre/log/server/inlet"
+          inherited = @handover["listeners"].map { |listener| listener["input"] }
           bind, inputs, tls = configuration.settings.values_at(:bind, :inputs, :tls)
           listening_errors do
             fresh = Gyre::Log::Inlet.all(bind, inputs, tls).reject { |input| inherited.include?(input.to_s) }

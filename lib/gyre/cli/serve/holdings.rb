@@ -40,7 +40,7 @@ module Gyre
 
       def tls? = @endpoints.any?(&:tls)
 
-      # Sockets by name, for Handover and the mold.
+      # Sockets by name, for the next program and the mold.
       def sets = { sockets: @sockets, control: @control, metrics: @metrics }
 
       def files = { pidfile: @pidfile&.path, state: @state&.path }
@@ -54,7 +54,7 @@ module Gyre
       private
 
       def open_sockets
-        inherited = @handover ? @handover.sockets(:sockets) : Cluster::Sockets.activated
+        inherited = @handover ? inherited(:sockets) : Cluster::Sockets.activated
         endpoints = @settings.slice(:bind, :host, :port).any? || inherited.none?(&:given) ? @endpoints : []
         others = @sockets.open(endpoints, inherited: inherited)
         others.each { |socket| socket.given ? @sockets.adopt(socket) : socket.close }
@@ -62,7 +62,9 @@ module Gyre
         open_beside(@metrics, (@settings[:metrics] || []).map { |address| Web::ControlServer.endpoint(address) }, :metrics)
       end
 
-      def open_beside(sockets, endpoints, name) = sockets.open(endpoints, inherited: @handover ? @handover.sockets(name) : []).each(&:close)
+      def open_beside(sockets, endpoints, name) = sockets.open(endpoints, inherited: @handover ? inherited(name) : []).each(&:close)
+
+      def inherited(name) = Cluster::Sockets.from(@handover["sets"].fetch(name.to_s, []), owned: !@handover.rehearsal?)
 
       # Opens the control socket beside the state file; with --user or --group, only for --state.
       def open_control
@@ -85,11 +87,11 @@ module Gyre
       end
 
       # True if the former program wrote the file at the same path.
-      def kept?(name) = @handover && @handover.file(name) == files[name]
+      def kept?(name) = @handover && @handover["files"][name.to_s] == files[name]
 
       def remove_former_files
         { pidfile: Pidfile, state: StateFile }.each do |name, kind|
-          former = @handover.file(name)
+          former = @handover["files"][name.to_s]
           kind.new(former).remove if former && !kept?(name)
         end
       end

@@ -5,28 +5,25 @@
 
 require "gyre/cli/process/restart"
 require "gyre/cli/process/successor"
-require "gyre/cli/serve/handover"
 require "gyre/net/tls"
-require "gyre/cluster/member"
 require "gyre/cluster/mold"
 
 module Gyre
   module CLI
     class Launcher
-      REHEARSAL_S = 60
-      PRINTED_BYTES = 65_536
+      # Signals that the supervisor handles; each would end a program that has not trapped it yet.
+      SIGNALS = %w[HUP USR1 USR2 QUIT TTIN TTOU].freeze
 
       def initialize(holdings)
         @holdings = holdings
-        @restart = Restart.new
+        @command = Restart.command
         @real_folder = real_folder
         @folder = named_folder
       end
 
       # Starts a mold for Supervisor.
       def spawn_mold
-        Cluster::Mold.spawn(@restart.command, @holdings.sets.fetch(:sockets), environment: first_environment, secrets: ticket_keys,
-                                                                                   chdir: @folder)
+        Cluster::Mold.spawn(@command, @holdings.sets.fetch(:sockets), environment: first_environment, secrets: ticket_keys, chdir: @folder)
       end
 
       # Starts a program for Supervisor, with the socket for its broadcasts; returns its pid.
@@ -36,17 +33,25 @@ module Gyre
                                                                                socket.fileno => socket.fileno)
       end
 
-      # Rehearses the next program in a child. If that fails, returns the reason. Otherwise yields,
-      # and executes the program in this process.
+      # Executes the next program in this process, after a rehearsal in a child and the block. If
+      # the rehearsal fails, returns the reason. The child gets no links: its copy of a link would
+      # keep the link open.
       def replace(supervisor)
-        command = @restart.command
-        rehearse(supervisor, command) || begin
+        sockets = @holdings.sets.values.flat_map(&:listeners).map(&:socket)
+        successor = Successor.new("gyre serve", command: @command, environment: bundle_environment, signals: SIGNALS,
+                                                run: supervisor.crew.reaper.method(:run), chdir: @folder)
+        successor.rehearse(left(supervisor, links: false), sockets) || begin
           yield
-          Handover.exec(supervisor, @holdings.sets, @holdings.files, [bundle_environment, *command], secrets: ticket_keys, chdir: @folder)
+          supervisor.settle
+          successor.exec({ **left(supervisor), secrets: ticket_keys }, supervisor.crew.sockets + sockets)
         end
       end
 
       private
+
+      def left(supervisor, **options)
+        { supervisor: supervisor.to_h(**options), sets: @holdings.sets.transform_values(&:to_a), files: @holdings.files }
+      end
 
       def real_folder
         Dir.pwd
@@ -59,25 +64,6 @@ module Gyre
       def named_folder
         named = ENV["PWD"]
         named && File.identical?(named, @real_folder) ? named : @real_folder
-      end
-
-      # Starts the next program in a child, which inherits the sockets and ends before it would
-      # serve. Returns the reason if that fails, or nil.
-      def rehearse(supervisor, command)
-        output = Successor.unnamed # the child's children may keep a pipe
-        status = Handover.lend(supervisor, @holdings.sets, @holdings.files) do |environment, descriptors|
-          supervisor.crew.reaper.run(first_environment.merge(environment), *command, "--check", limit_s: REHEARSAL_S, out: output, err: output,
-                                     chdir: @folder, close_others: true, **descriptors)
-        end
-        return if status.success?
-
-        output.rewind
-        printed = (output.read(PRINTED_BYTES) || +"").force_encoding(Encoding::UTF_8).scrub.strip
-        return "the new program #{Cluster::Member.end_of(status)} (it has #{REHEARSAL_S} s)" if status.signaled? || printed.empty?
-
-        printed.delete_prefix("gyre serve: ")
-      ensure
-        output&.close
       end
 
       # Returns ticket keys, so that each worker can resume a TLS session, also after restarts.

@@ -4,7 +4,6 @@
 # the control socket. Holdings keeps sockets and files, Launcher starts programs. Loads no app.
 
 require "gyre/cli/process/service_manager"
-require "gyre/cli/serve/handover"
 require "gyre/cli/serve/holdings"
 require "gyre/cli/serve/launcher"
 require "gyre/cluster/supervisor"
@@ -28,7 +27,7 @@ module Gyre
         @count = count
         @log = log
         @handover = handover
-        TLS::TicketKeys.adopt(handover&.secrets)
+        TLS::TicketKeys.adopt(handover && handover["secrets"])
         @holdings = Holdings.new(settings, endpoints: endpoints, log: log, handover: handover)
         @launcher = Launcher.new(@holdings)
         @manager = ServiceManager.new
@@ -54,9 +53,9 @@ module Gyre
 
       def supervisor
         @supervisor = Cluster::Supervisor.new(
-          count: @count, listeners: @holdings.listeners, spawn: @launcher.method(:spawn_mold), log: @log, former: @handover&.former,
-          ready: method(:ready), restarted: @manager.method(:ready), beside: @settings[:beside] || [],
-          spawn_program: @launcher.method(:spawn_program), figures: Web::Metrics,
+          count: @count, listeners: @holdings.listeners, spawn: @launcher.method(:spawn_mold), log: @log, ready: method(:ready),
+          restarted: @manager.method(:ready), former: @handover && @handover["supervisor"], figures: Web::Metrics,
+          beside: @settings[:beside] || [], spawn_program: @launcher.method(:spawn_program),
           **@settings.slice(:shutdown_timeout, :worker_timeout, :worker_boot_timeout, :load_timeout, :worker_memory_limit)
         )
       end

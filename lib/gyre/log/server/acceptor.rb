@@ -47,6 +47,9 @@ module Gyre
         pause_after(error)
       end
 
+      # Describes the socket for a new program.
+      def to_h = { input: @input.to_s, host: @listener.endpoint.host, descriptor: @listener.fileno }
+
       private
 
       def pause_after(error)

@@ -60,6 +60,11 @@ module Gyre
       # Errors name the address.
       def bind = @endpoint.bind
 
+      # Takes a former program's socket (Acceptor#to_h).
+      def adopt(left)
+        Listener.adopt(left.fetch("descriptor"), @endpoint.path ? @endpoint : @endpoint.with(host: left.fetch("host")))
+      end
+
       # Makes a transport. Does not wait for its TLS handshake.
       def transport(socket)
         transport = Transport.new(socket, "the client")

@@ -21,8 +21,8 @@ module Gyre
 
       attr_reader :started_s
 
-      def initialize(server, hub, acceptors, handover, restart, manager)
-        @server, @hub, @acceptors, @handover, @restart, @manager = server, hub, acceptors, handover, restart, manager
+      def initialize(server, hub, acceptors, handover, successor, manager)
+        @server, @hub, @acceptors, @handover, @successor, @manager = server, hub, acceptors, handover, successor, manager
         @committer = server.committer
         @tasks = {} # :restart, :stop, and each reopening task
       end
@@ -157,15 +157,16 @@ module Gyre
         troubles = @committer.troubles
         return refuse("not everything could be written: #{troubles.join("; ")}") if troubles.any?
 
-        command = "the command that started this server is unknown"
-        command = @restart.call(@acceptors.map { |acceptor| acceptor.input.to_s }.uniq) if @restart && @handover
-        return refuse(command) unless command.is_a?(Array)
+        return refuse("the command that started this server is unknown") unless @successor
+
+        left, ios = { listeners: @acceptors.map(&:to_h) }, @acceptors.map { |acceptor| acceptor.listener.socket }
+        why = @successor.rehearse(left, ios) and return refuse(why)
 
         @hub.flow.hold do
           next refuse("not everything could be written") unless finish
 
           leave
-          @handover.exec(@acceptors, command)
+          @successor.exec(left, ios)
         end
       rescue StandardError => error
         refuse(error.message)
