@@ -71,7 +71,7 @@ module Gyre
 
       # Executes the program. Returns only by an exception, and then nothing has changed.
       def exec(left, ios)
-        handing_over(left, ios) do |environment, descriptors, file|
+        handing_over(left, ios) do |environment, _descriptors, file|
           holding_signals(file) do
             keep_open([*ios, file]) do
               ignoring(@signals) { Process.exec(environment, *@command, close_others: false, **@options) }

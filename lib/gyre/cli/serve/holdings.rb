@@ -54,7 +54,7 @@ module Gyre
       private
 
       def open_sockets
-        inherited = @handover ? inherited(:sockets) : Cluster::Sockets.activated
+        inherited = @handover ? left(:sockets) : Cluster::Sockets.activated
         endpoints = @settings.slice(:bind, :host, :port).any? || inherited.none?(&:given) ? @endpoints : []
         others = @sockets.open(endpoints, inherited: inherited)
         others.each { |socket| socket.given ? @sockets.adopt(socket) : socket.close }
@@ -62,9 +62,9 @@ module Gyre
         open_beside(@metrics, (@settings[:metrics] || []).map { |address| Web::ControlServer.endpoint(address) }, :metrics)
       end
 
-      def open_beside(sockets, endpoints, name) = sockets.open(endpoints, inherited: @handover ? inherited(name) : []).each(&:close)
+      def open_beside(sockets, endpoints, name) = sockets.open(endpoints, inherited: @handover ? left(name) : []).each(&:close)
 
-      def inherited(name) = Cluster::Sockets.from(@handover["sets"].fetch(name.to_s, []), owned: !@handover.rehearsal?)
+      def left(name) = Cluster::Sockets.from(@handover["sets"].fetch(name.to_s, []), owned: !@handover.rehearsal?)
 
       # Opens the control socket beside the state file; with --user or --group, only for --state.
       def open_control
