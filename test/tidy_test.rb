@@ -16,7 +16,7 @@ class TidyTest < Minitest::Test
                           lib/gyre/{scheduler,testing,offload,task,sync,inspection}/**]],
     [3, "net", %w[lib/gyre.rb lib/gyre/{core,net,settings}.rb lib/gyre/{net,settings}/**]],
     [4, "protocols", %w[lib/gyre/{http,log,memcached,dns,websocket,sse,broadcast,rack_upgrade,live,event_machine}.rb
-                       lib/gyre/{http,log,memcached,dns,websocket,sse,broadcast,live,event_machine}/**]],
+                       lib/gyre/{http,log,memcached,dns,websocket,sse,redis,broadcast,live,event_machine}/**]],
     [5, "clusters", %w[lib/gyre/cluster/**]],
     [6, "servers", %w[lib/gyre/{web,async,rails,capybara,opentelemetry}.rb lib/gyre/{web,async}/** lib/rackup/** lib/rack/** lib/action_cable/**]],
     [7, "commands", %w[lib/gyre/cli.rb lib/gyre/cli/** exe/*]]

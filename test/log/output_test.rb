@@ -20,7 +20,7 @@ class LogOutputTest < Minitest::Test
 
   def test_a_path_is_a_file
     with_output(logfile: path("a.log")) do |output|
-      assert_instance_of Output::File, output
+      assert_instance_of Output::FileOutput, output
       assert_equal [path("a.log"), :text, nil, 0], [output.to_s, output.format, output.trouble, output.stored_by("a" * 32)]
     end
     with_output("logfile" => path("b.log"), "type" => "file", "format" => "json") { |output| assert_equal :json, output.format }
@@ -41,7 +41,7 @@ class LogOutputTest < Minitest::Test
 
   def test_the_words_for_the_standard_streams
     { "STDOUT" => "STDOUT", "-" => "STDOUT", nil => "STDOUT", "" => "STDOUT", "STDERR" => "STDERR", "stderr" => "STDERR" }.each do |word, name|
-      with_output(logfile: word) { |output| assert_equal [Output::Descriptor, name], [output.class, output.to_s] }
+      with_output(logfile: word) { |output| assert_equal [Output::DescriptorOutput, name], [output.class, output.to_s] }
     end
     with_output(type: "stderr") { |output| assert_equal "STDERR", output.to_s }
     refute $stdout.closed?
@@ -51,7 +51,7 @@ class LogOutputTest < Minitest::Test
     { { logfile: "tcp://localhost:99" } => "tcp://localhost:99", { logfile: "unix:///x/y" } => "unix:///x/y",
       { type: "socket", logfile: "loghost", options: [99] } => "tcp://loghost:99",
       { type: "socket", logfile: "tcp://[::1]:99" } => "tcp://[::1]:99" }.each do |settings, name|
-      with_output(settings) { |output| assert_equal [Output::Socket, name], [output.class, output.to_s] }
+      with_output(settings) { |output| assert_equal [Output::SocketOutput, name], [output.class, output.to_s] }
     end
   end
 
@@ -60,16 +60,25 @@ class LogOutputTest < Minitest::Test
       { logfile: "redis+unix:///x/y?db=2", options: { "stream" => "s", "max_length" => 9 } } => "redis+unix:///x/y?db=2 s",
       { type: "redis", logfile: "host" } => "redis://host gyre",
       { type: "redis", logfile: "/x/y" } => "redis+unix:///x/y gyre" }.each do |settings, name|
-      with_output(settings) { |output| assert_equal [Output::Redis, name, :redis], [output.class, output.to_s, output.format] }
+      with_output(settings) { |output| assert_equal [Output::RedisOutput, name, :redis], [output.class, output.to_s, output.format] }
+    end
+  end
+
+  def test_the_scheme_decides_the_kind
+    kinds = { "tcp://a:1" => Output::SocketOutput, "unix:///a" => Output::SocketOutput, "redis://a" => Output::RedisOutput,
+              "rediss://a" => Output::RedisOutput, "redis+unix:///a" => Output::RedisOutput, "/a" => Output::FileOutput, "a:1" => Output::FileOutput }
+    assert_equal(kinds, kinds.to_h { |target, _| [target, Output.kind_at(target)] })
+    %w[udp:// http://a TCP://a:1 file:///a].each do |target|
+      assert_match(/\Anothing can be written to #{target[/.*?:/]}/, assert_raises(ArgumentError) { Output.kind_at(target) }.message)
     end
   end
 
   def test_a_device_and_a_named_pipe_are_streams
-    with_output(logfile: "/dev/null") { |output| assert_instance_of Output::Descriptor, output }
+    with_output(logfile: "/dev/null") { |output| assert_instance_of Output::DescriptorOutput, output }
     File.mkfifo(path("pipe"))
-    with_output(logfile: path("pipe")) { |output| assert_instance_of Output::Descriptor, output }
+    with_output(logfile: path("pipe")) { |output| assert_instance_of Output::DescriptorOutput, output }
     IO.pipe do |_reader, writer|
-      with_output(logfile: "/dev/fd/#{writer.fileno}") { |output| assert_instance_of Output::Descriptor, output }
+      with_output(logfile: "/dev/fd/#{writer.fileno}") { |output| assert_instance_of Output::DescriptorOutput, output }
     end
   end
 

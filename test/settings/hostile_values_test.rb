@@ -11,7 +11,7 @@ require "gyre/web/settings"
 class HostileValuesTest < Minitest::Test
   TABLES = [Gyre::Web::SETTINGS, Gyre::Web::Folder::SETTINGS, Gyre::Web::Addresses::TLS_SETTINGS, Gyre::Web::Addresses::CERTIFICATE,
             Gyre::CLI::Log::Configuration::SETTINGS, Gyre::CLI::Log::Configuration::LOG, Gyre::Log::Inlet::SETTINGS,
-            Gyre::Log::Output::REDIS_SETTINGS, Gyre::Log::Rotation::Policy::SETTINGS, Gyre::Log::Limits::TABLE,
+            Gyre::Log::Output::RedisOutput::OPTIONS, Gyre::Log::Rotation::Policy::SETTINGS, Gyre::Log::Limits::TABLE,
             Gyre::Memcached::Options::SETTINGS].freeze
   VALUES = [nil, "", " ", "\0", "a\0b", "\xff", "\xff?a=\xff", "5".encode("UTF-16LE"), "1.5s", "-1", -1, "0x10", 10**30, "9" * 500,
             1e300, Float::NAN, Float::INFINITY, Complex(1, 1), true, false, :none, [], [[]], [nil], [["a"]], {}, { nil => 1 }, { a: 1 },

@@ -5,7 +5,7 @@
 require "fileutils"
 require "socket"
 require "tmpdir"
-require "gyre/log/output/resp"
+require "gyre/redis/wire"
 
 module GyreTest
   # A server and its data, until `close`.
@@ -73,7 +73,7 @@ module GyreTest
     private
 
     def resp
-      Gyre::Log::Output::Resp
+      Gyre::Redis::Wire
     end
 
     def connect

@@ -6,7 +6,7 @@
 require "gyre/core"
 require "gyre/broadcast/carrier"
 require "gyre/broadcast/relay"
-require "gyre/log/output/redis_connection"
+require "gyre/redis/connection"
 
 module Gyre
   module Broadcast
@@ -15,8 +15,8 @@ module Gyre
     class Redis
       PING_S = 10
       RECONNECT_S = 0.1
-      Connection = Gyre::Log::Output::RedisConnection
-      ERRORS = [*Gyre::Log::Output::ReconnectingSocket::ERRORS, Connection::Refused, Gyre::Log::Output::Resp::Malformed].freeze
+      Connection = Gyre::Redis::Connection
+      ERRORS = [*Connection::ERRORS, Connection::Refused, Gyre::Redis::Wire::Malformed].freeze
       private_constant :PING_S, :RECONNECT_S, :Connection, :ERRORS
 
       attr_reader :carrier
@@ -43,7 +43,7 @@ module Gyre
       end
 
       def connection(meanwhile)
-        Connection.new(@url, Gyre::Log::Output::Retry.new(@name, report: @report, meanwhile: meanwhile))
+        Connection.new(@url, Retry.new(@name, report: @report, meanwhile: meanwhile))
       end
 
       def publish
@@ -74,7 +74,7 @@ module Gyre
 
       # Sends a PING; if Redis does not answer, the connection counts as lost.
       def ping
-        @incoming.write(Gyre::Log::Output::Resp.command("PING")) if @subscribed
+        @incoming.write(Gyre::Redis::Wire.command("PING")) if @subscribed
       rescue *ERRORS
         nil # the receiving task gets an error, too
       end

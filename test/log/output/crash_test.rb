@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::File with kill -9 at random moments: a program commits numbered lines of some
+# Output::FileOutput with kill -9 at random moments: a program commits numbered lines of some
 # clients, with lines of others between, rotates, compresses, and prints what is durable; its
 # successor goes on after what was acknowledged, as clients do. In the end each acknowledged line is
 # there once, in order.

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::File and Spill on a disk whose writes fail: what counts as stored is on the
+# Output::FileOutput and Spill on a disk whose writes fail: what counts as stored is on the
 # disk, as a power failure at that moment shows, and once the disk works again each line is there
 # once.
 
@@ -14,7 +14,7 @@ class LogOutputFailingDiskTest < Minitest::Test
 
   PROLOGUE = <<~'RUBY'
     require "gyre"
-    require "gyre/log/output/file"
+    require "gyre/log/output/file_output"
     require "gyre/log/output/spill"
     require "json"
     require "support/failing_disk"
@@ -22,7 +22,7 @@ class LogOutputFailingDiskTest < Minitest::Test
     DISK = GyreTest::FailingDisk.new(ARGV[0])
     SAID = Thread::Queue.new
     def output
-      Gyre::Log::Output::File.new(File.join(DISK.folder, "log"), report: SAID.method(:push), longest_pause_s: 0.01)
+      Gyre::Log::Output::FileOutput.new(File.join(DISK.folder, "log"), report: SAID.method(:push), longest_pause_s: 0.01)
     end
 
     def open_spill

@@ -28,7 +28,7 @@ class LogJournalTest < Minitest::Test
   # As after a restart.
   def open_journal
     @journals.each(&:close)
-    retries = Gyre::Log::Output::Retry.new("a.log", report: @said.method(:push))
+    retries = Gyre::Retry.new("a.log", report: @said.method(:push))
     Journal.new(@path, retries, Gyre::Log::Output::Lock.new("a.log", retries, 0)).tap { |journal| @journals << journal }
   end
 

@@ -7,7 +7,7 @@ require "test_helper"
 require "io/wait"
 require "tmpdir"
 require "gyre"
-require "gyre/log/output/file"
+require "gyre/log/output/file_output"
 
 class LogOutputLockTest < Minitest::Test
   ID = "0123456789abcdef0123456789abcdef"
@@ -15,10 +15,10 @@ class LogOutputLockTest < Minitest::Test
   # word; keeps the file until the next.
   FIRST = <<~'RUBY'
     require "gyre"
-    require "gyre/log/output/file"
+    require "gyre/log/output/file_output"
     path, id = ARGV
     STDOUT.sync = true
-    output = Gyre::Log::Output::File.new(path)
+    output = Gyre::Log::Output::FileOutput.new(path)
     output.write("before\n", { id => 1 })
     output.sync
     output.instance_variable_get(:@file).instance_variable_get(:@io).define_singleton_method(:write_nonblock) do |bytes, *rest|
@@ -40,7 +40,7 @@ class LogOutputLockTest < Minitest::Test
   # taken.
   SECOND = <<~'RUBY'
     require "gyre"
-    require "gyre/log/output/file"
+    require "gyre/log/output/file_output"
     STDOUT.sync = true
     says_that_it_waits = Module.new do
       def sleep(*)
@@ -50,7 +50,7 @@ class LogOutputLockTest < Minitest::Test
     end
     Gyre::Log::Output::Lock.prepend(says_that_it_waits)
     begin
-      output = Gyre::Log::Output::File.new(ARGV[0], lock_patience_s: Float(ARGV[2]))
+      output = Gyre::Log::Output::FileOutput.new(ARGV[0], lock_patience_s: Float(ARGV[2]))
       STDOUT.puts(output.stored.fetch(ARGV[1], 0))
     rescue ArgumentError => error
       STDOUT.puts(error.message)
@@ -118,9 +118,9 @@ class LogOutputLockTest < Minitest::Test
     File.chmod(0o555, @folder)
     out = ruby("-e", <<~'RUBY', @path)
       require "gyre"
-      require "gyre/log/output/file"
+      require "gyre/log/output/file_output"
       Process::UID.change_privilege(65_534) if Process.uid.zero?
-      output = Gyre::Log::Output::File.new(ARGV[0], report: STDERR.method(:puts))
+      output = Gyre::Log::Output::FileOutput.new(ARGV[0], report: STDERR.method(:puts))
       output.write("one\n")
       output.reopen
       output.write("two\n")

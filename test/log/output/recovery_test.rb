@@ -6,7 +6,7 @@
 require "test_helper"
 require "tmpdir"
 require "gyre"
-require "gyre/log/output/file"
+require "gyre/log/output/file_output"
 
 class LogRecoveryTest < Minitest::Test
   Journal = Gyre::Log::Journal
@@ -100,7 +100,7 @@ class LogRecoveryTest < Minitest::Test
   def check(plan, state, name, zeros = [0, 0])
     File.binwrite(@path, pad(state, zeros[0], plan))
     File.binwrite("#{@path}.journal", state.journal + "\0" * zeros[1])
-    output = Gyre::Log::Output::File.new(@path, report: @said.method(:push))
+    output = Gyre::Log::Output::FileOutput.new(@path, report: @said.method(:push))
     stored = output.stored
     resend(plan, state, stored).each { |data, clients| output.write(data, clients) }
     output.close
@@ -180,7 +180,7 @@ class LogRecoveryTest < Minitest::Test
   DATA = "one\ntwo\n"
 
   def open_output
-    Gyre::Log::Output::File.new(@path, report: @said.method(:push))
+    Gyre::Log::Output::FileOutput.new(@path, report: @said.method(:push))
   end
 
   # As kill -9 leaves it: the last entry is a batch.

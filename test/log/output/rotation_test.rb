@@ -163,7 +163,7 @@ class LogRotationTest < Minitest::Test
 
   def open_output(**settings)
     rotation = Rotation.from(settings, @path, report: @said.method(:push))
-    Gyre::Log::Output::File.new(@path, rotation: rotation, report: @said.method(:push), clock: -> { @time }).tap { |output| @outputs << output }
+    Gyre::Log::Output::FileOutput.new(@path, rotation: rotation, report: @said.method(:push), clock: -> { @time }).tap { |output| @outputs << output }
   end
 
   def files

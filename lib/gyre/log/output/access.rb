@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Owner and mode of a log file: the configured values, or its predecessor's. Made by Output.open.
-# Output::File, Journal and Rotation::Packing create files with it.
+# Output::FileOutput, Journal and Rotation::Packing create files with it.
 
 require "etc"
 
@@ -12,7 +12,7 @@ module Gyre
       class Access
         # Mode of files that only the server's user may access.
         PRIVATE = 0o600
-        NEW = ::File::CREAT | ::File::EXCL
+        NEW = File::CREAT | File::EXCL
         GROUP = 0o070
 
         class << self
@@ -27,21 +27,21 @@ module Gyre
 
           # Raises ArgumentError if the path cannot hold a log file.
           def place(path)
-            raise ArgumentError, "#{path} is a folder: name a file in it" if ::File.directory?(path)
-            raise ArgumentError, "#{path} is a socket: write unix://#{::File.expand_path(path)}" if ::File.socket?(path)
+            raise ArgumentError, "#{path} is a folder: name a file in it" if File.directory?(path)
+            raise ArgumentError, "#{path} is a socket: write unix://#{File.expand_path(path)}" if File.socket?(path)
 
             folder(path)
           end
 
           def folder(path)
-            folder = ::File.dirname(path)
-            raise ArgumentError, "the folder #{folder} is not there: make it first" unless ::File.directory?(folder)
+            folder = File.dirname(path)
+            raise ArgumentError, "the folder #{folder} is not there: make it first" unless File.directory?(folder)
           end
 
           # Opens a private file, such as a journal. Follows no symlinks, because another user with
           # access to the folder could point a symlink at any file.
           def private_file(path, flags)
-            ::File.open(path, flags | ::File::CREAT | ::File::BINARY | ::File::NOFOLLOW, PRIVATE).tap do |io|
+            File.open(path, flags | File::CREAT | File::BINARY | File::NOFOLLOW, PRIVATE).tap do |io|
               stat = io.stat
               io.chmod(PRIVATE) if stat.owned? && (stat.mode & 0o077).positive?
             end
@@ -49,8 +49,8 @@ module Gyre
 
           # Creates a private file. Replaces a symlink, or a file that a killed server has left.
           def new_private_file(path, flags)
-            ::File.unlink(path) if ::File.symlink?(path) || ::File.exist?(path)
-            private_file(path, flags | ::File::EXCL)
+            File.unlink(path) if File.symlink?(path) || File.exist?(path)
+            private_file(path, flags | File::EXCL)
           end
 
           # Copies owner, group and mode of another file, as far as permitted.
@@ -100,15 +100,15 @@ module Gyre
         private
 
         def open_or_make(path)
-          flags = ::File::WRONLY | ::File::APPEND | ::File::BINARY
-          [::File.open(path, flags | NEW, PRIVATE), true]
+          flags = File::WRONLY | File::APPEND | File::BINARY
+          [File.open(path, flags | NEW, PRIVATE), true]
         rescue Errno::EEXIST
-          fresh = !::File.exist?(path) # a symlink to a missing file
-          [::File.open(path, flags | ::File::CREAT, PRIVATE), fresh]
+          fresh = !File.exist?(path) # a symlink to a missing file
+          [File.open(path, flags | File::CREAT, PRIVATE), fresh]
         end
 
         def set_up(io, predecessor)
-          mode = @mode || (predecessor ? predecessor.mode & 0o7777 : 0o666 & ~::File.umask)
+          mode = @mode || (predecessor ? predecessor.mode & 0o7777 : 0o666 & ~File.umask)
           uid, gid = @uid || predecessor&.uid, @gid || predecessor&.gid
           Access.give(io, uid, gid, mode)
           io.chown(@uid, @gid) unless right?(io.stat)

@@ -3,7 +3,7 @@
 # Default methods of outputs. If an output has no journal, written lines count as stored.
 
 require "gyre/errors"
-require "gyre/log/output/retry"
+require "gyre/net/retry"
 
 module Gyre
   module Log
@@ -13,6 +13,17 @@ module Gyre
 
       # Output describes these methods.
       module Defaults
+        NO_SPILL = nil
+
+        # Methods of classes whose targets are paths.
+        module Paths
+          def parse(_path); end
+
+          def check(_path, _options, _faults); end
+        end
+
+        def self.included(output) = output.extend(Paths)
+
         def initialize(name, format: :text, **waits)
           @name = name
           @format = format

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Keeps the sequence numbers of a log file's acknowledged clients in `<logfile>.journal`. Written by
-# Output::File, read by Recovery. Each batch with acknowledged records has an entry (drawn in
+# Output::FileOutput, read by Recovery. Each batch with acknowledged records has an entry (drawn in
 # journal/entry.rb), which is written first:
 #
 #   1 entry: where the batch goes, its CRC, the clients' sequence numbers ── fsync of the journal
@@ -112,10 +112,10 @@ module Gyre
       # nil if no journal can be created.
       def open_locked
         loop do
-          io = Output::Access.private_file(@path, ::File::RDWR | ::File::APPEND)
+          io = Output::Access.private_file(@path, File::RDWR | File::APPEND)
           io.sync = true
           @lock.take(io)
-          return io if ::File.identical?(io, @path)
+          return io if File.identical?(io, @path)
 
           io.close
         rescue ArgumentError
@@ -123,7 +123,7 @@ module Gyre
           raise
         end
       rescue Errno::EACCES, Errno::EPERM
-        raise if ::File.exist?(@path)
+        raise if File.exist?(@path)
       end
 
       def read
@@ -137,7 +137,7 @@ module Gyre
       # Copies damaged bytes at the journal's end to a file of their own, and reports them.
       def keep(damaged)
         path = "#{@path}.damaged"
-        Output::Access.new_private_file(path, ::File::WRONLY).tap { |file| file.write(damaged) }.close
+        Output::Access.new_private_file(path, File::WRONLY).tap { |file| file.write(damaged) }.close
         @retries.report("#{Units.count(damaged.bytesize, "byte")} of #{@path} are damaged; they are kept in #{path}")
         @torn_bytes = 0
       end
@@ -182,14 +182,14 @@ module Gyre
       end
 
       def replace(bytes)
-        fresh = Output::Access.new_private_file("#{@path}.new", ::File::WRONLY | ::File::APPEND)
+        fresh = Output::Access.new_private_file("#{@path}.new", File::WRONLY | File::APPEND)
         fresh.sync = true
         @lock.take(fresh)
         at = 0
         at += fresh.write_nonblock(bytes.byteslice(at, Output::Writing::PIECE_BYTES)) while at < bytes.bytesize
         Output::Writing.in_thread do
           Disk.sync(fresh)
-          ::File.rename(fresh.path, @path)
+          File.rename(fresh.path, @path)
           Disk.sync_folder(@path)
         end
         @io&.close

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Locks a log file for one writer by flock(2) on the file and its journal. The journal keeps its
-# name when another program renames the file. Used by Output::File and Journal.
+# name when another program renames the file. Used by Output::FileOutput and Journal.
 
 require "gyre/clock"
 
@@ -21,7 +21,7 @@ module Gyre
 
         # Locks `io` until it is closed. Raises ArgumentError if another process keeps the lock.
         def take(io)
-          until @missing || io.flock(::File::LOCK_EX | ::File::LOCK_NB)
+          until @missing || io.flock(File::LOCK_EX | File::LOCK_NB)
             raise ArgumentError, "another server writes to #{@name}" if Clock.now >= @deadline
 
             sleep RETRY_S

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Recovers a log file when the server starts: compares it with its journal's last entry, cuts off an
-# incomplete batch, and ends a torn line. Called by Output::File. Removes at most one batch.
+# incomplete batch, and ends a torn line. Called by Output::FileOutput. Removes at most one batch.
 #
 #   whole     The file has the entry's batch with the right CRC. The batch's numbers count.
 #   torn      The batch is incomplete, or its CRC is wrong and nothing follows. It is cut off.
@@ -34,7 +34,7 @@ module Gyre
         batch = journal.open_batch or return
         file = holder(path, batch)
         Disk.forget_pages(file) unless file == path
-        verdict = judge(file, batch, same: same?(::File.stat(file), batch))
+        verdict = judge(file, batch, same: same?(File.stat(file), batch))
         case verdict
         when :whole then Disk.sync_folder(file)
         when :torn then cut_off(file, batch, retries)
@@ -44,10 +44,10 @@ module Gyre
       end
 
       def holder(path, batch)
-        return path if same?(::File.stat(path), batch)
+        return path if same?(File.stat(path), batch)
 
         beside = Dir.glob("#{path.gsub(/[\\*?\[\]{}]/) { |char| "\\#{char}" }}?*").find do |other|
-          same?(::File.lstat(other), batch)
+          same?(File.lstat(other), batch)
         rescue Errno::ENOENT
           false # removed since it was listed
         end
@@ -57,7 +57,7 @@ module Gyre
       def same?(stat, batch) = stat.dev == batch.dev && stat.ino == batch.ino
 
       def judge(file, batch, same:)
-        ::File.open(file, "rb") do |io|
+        File.open(file, "rb") do |io|
           return :whole if checksum(io, batch) == batch.crc
           return :gone unless same
 
@@ -80,10 +80,10 @@ module Gyre
       end
 
       def cut_off(file, batch, retries)
-        size = ::File.size(file)
+        size = File.size(file)
         return if size <= batch.offset
 
-        ::File.open(file, "r+b") do |io|
+        File.open(file, "r+b") do |io|
           io.truncate(batch.offset)
           Disk.sync(io)
         end
@@ -93,7 +93,7 @@ module Gyre
 
       # Ends a torn line, which may also occur if the journal is missing.
       def end_line(path)
-        ::File.open(path, "r+b") do |io|
+        File.open(path, "r+b") do |io|
           next if io.size.zero?
 
           io.seek(-1, IO::SEEK_END)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Rotates one log file: decides when, renames older parts, compresses them, limits their number.
-# Called between two batches by Output::File, which syncs before {#move}. Never changes a line.
+# Called between two batches by FileOutput, which syncs before {#move}. Never changes a line.
 #
 #   log ──► log.1 ──► log.1.gz     older ones move up first, log.2.gz ──► log.3.gz, from the last one down
 #
@@ -39,7 +39,7 @@ module Gyre
 
       # Renames the log file. May be repeated after an error.
       def move
-        rename(@path, free_number) if ::File.exist?(@path)
+        rename(@path, free_number) if File.exist?(@path)
       end
 
       # Removes old parts, and compresses the others in another task.
@@ -72,9 +72,9 @@ module Gyre
       SINCE_MONDAY_S = 3 * 86_400
 
       def parts
-        folder, name = ::File.split(@path)
+        folder, name = File.split(@path)
         Dir.children(folder).grep(/\A#{Regexp.escape(name)}\.\d+(?:\.gz)?(?:\.part)?\z/)
-           .map { |child| folder == "." && !@path.start_with?("./") ? child : ::File.join(folder, child) }
+           .map { |child| folder == "." && !@path.start_with?("./") ? child : File.join(folder, child) }
       end
 
       def numbered = parts.grep(NUMBERED).group_by { |path| path[NUMBERED, 1].to_i }
@@ -121,10 +121,10 @@ module Gyre
 
       def report(message) = @report&.call("#{@path}: #{message}")
 
-      def rename(from, to) = ::File.rename(from, to)
+      def rename(from, to) = File.rename(from, to)
 
       def remove(path)
-        ::File.unlink(path)
+        File.unlink(path)
       rescue Errno::ENOENT
         nil # another process was faster
       end
@@ -142,22 +142,22 @@ module Gyre
         # After SystemCallError or Zlib::Error, the plain file is unchanged.
         def pack(path)
           part = "#{path}#{SUFFIX}.part"
-          writer = Output::Access.new_private_file(part, ::File::RDWR)
+          writer = Output::Access.new_private_file(part, File::RDWR)
           gzip(path, writer)
-          stat = ::File.stat(path)
+          stat = File.stat(path)
           Output::Access.like(writer, stat)
           writer.fsync
-          ::File.utime(stat.atime, stat.mtime, part)
-          ::File.rename(part, path + SUFFIX)
+          File.utime(stat.atime, stat.mtime, part)
+          File.rename(part, path + SUFFIX)
           Disk.sync_folder(path)
-          ::File.unlink(path)
+          File.unlink(path)
         ensure
           writer&.close
-          ::File.unlink(part) if part && ::File.exist?(part)
+          File.unlink(part) if part && File.exist?(part)
         end
 
         def gzip(path, io)
-          ::File.open(path, "rb") do |plain|
+          File.open(path, "rb") do |plain|
             writer = Zlib::GzipWriter.new(io)
             writer.mtime = plain.mtime
             while (piece = plain.read(PIECE_BYTES))

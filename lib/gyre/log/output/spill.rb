@@ -108,7 +108,7 @@ module Gyre
         def take(folder, patience_s)
           make(folder)
           Ownership.check_folder(folder)
-          lock = ::File.open(::File.join(folder, "lock"), ::File::RDWR | ::File::CREAT | ::File::NOFOLLOW, Access::PRIVATE)
+          lock = File.open(File.join(folder, "lock"), File::RDWR | File::CREAT | File::NOFOLLOW, Access::PRIVATE)
           Lock.new(folder, @retries, patience_s).take(lock)
           taken = lock
         ensure
@@ -124,7 +124,7 @@ module Gyre
         end
 
         # After a failed sync and a kill, the page cache may have bytes that are not on disk.
-        def forget_pages(folder) = Dir.glob("*.records", base: folder) { |name| Disk.forget_pages(::File.join(folder, name)) }
+        def forget_pages(folder) = Dir.glob("*.records", base: folder) { |name| Disk.forget_pages(File.join(folder, name)) }
 
         def recover
           while (records, = @queue.read)

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# Writes bytes to a file for Output::File, Journal and Spill. Each piece blocks the loop briefly.
+# Writes bytes to a file for FileOutput, Journal and Spill. Each piece blocks the loop briefly.
 # Continues after short writes, and retries on a full disk. Runs syncs in a thread.
 
 require "gyre/log/disk"
-require "gyre/log/output/retry"
+require "gyre/net/retry"
 require "gyre/offload"
 require "gyre/task"
 

@@ -9,7 +9,7 @@ module Gyre
     class Routing
       ABANDON_S = 1.0
       # Settings of a log that belong to its output.
-      OUTPUT_KEYS = %i[logfile type options format rotate mode owner].freeze
+      OUTPUT_KEYS = (Output::SETTINGS.names - %i[when_full spill]).freeze
 
       attr_reader :pairs
 
@@ -63,7 +63,7 @@ module Gyre
 
       private
 
-      def log_files = outputs.grep(Output::File)
+      def log_files = outputs.grep(Output::FileOutput)
 
       # Gives all log files the clients' highest numbers that one of them tells.
       def share(telling, taking)
@@ -89,8 +89,7 @@ module Gyre
 
       def complete(log)
         services = log[:services] && Array(log[:services]).map(&:to_s)
-        { type: nil, options: nil, format: :text, cull: false, rotate: nil }
-          .merge(levels: @levels, raw: @raw, origin: @origin).merge(log.compact).merge(services: services, when_full: when_full(log))
+        { levels: @levels, raw: @raw, origin: @origin, **log.compact, services: services, when_full: when_full(log) }
       end
 
       def when_full(log)
@@ -128,7 +127,7 @@ module Gyre
         { when_full: ("spill" if spills), spill: folders.first }
       end
 
-      def destination(log) = [Output::Remote.same_file(log[:logfile].to_s), log[:options], log[:type].to_s == "socket"]
+      def destination(log) = [Output.same_file(log[:logfile].to_s), log[:options], log[:type].to_s == "socket"]
     end
   end
 end

@@ -18,7 +18,7 @@ module Gyre
           # syslog cannot.
           UNREACHABLE = /:|[^\x20-\x7e\u00a0-\u{10ffff}]|\A.{256,}\z/m.freeze
           # Keys that all logs of one file share, with their defaults.
-          FILE_KEYS = { format: "text", rotate: nil, mode: nil, owner: nil }.freeze
+          FILE_KEYS = Gyre::Log::Output::FILE_ROWS.to_h { |row| [row.name, row.default] }.freeze
 
           def initialize(values, faults)
             @values = values
@@ -44,14 +44,14 @@ module Gyre
             place("pidfile") { Rules.writable(@values[:pidfile]) }
             place("tls") { tls(@values[:tls]) } if @values[:tls]
             (@values[:logs] || []).each_with_index do |log, index|
-              place("logs[#{index + 1}].logfile") { Rules.writable(log[:logfile]) } unless %w[socket redis].include?(log[:type])
+              place("logs[#{index + 1}].logfile") { Rules.writable(log[:logfile]) } if Gyre::Log::Output.kind(log)::SCHEMES.none?
               place("logs[#{index + 1}].spill") { spill(log[:spill]) } if log[:spill]
             end
           end
 
           # Raises ArgumentError if this process cannot write the file.
           def self.writable(path)
-            return if path.nil? || path.match?(Gyre::Log::Output::Remote::ELSEWHERE)
+            return if path.nil? || Gyre::Log::Output.elsewhere?(path)
 
             Gyre::Log::Output::Access.place(path)
             return if File.writable?(File.exist?(path) ? path : File.dirname(path))
@@ -92,7 +92,7 @@ module Gyre
           # Checks that logs with the same file agree in FILE_KEYS, because a file has one output.
           def files
             all = [*@logs, { logfile: @values[:default_log] }].select { |log| log[:logfile] }
-            all.group_by { |log| Gyre::Log::Output::Remote.same_file(log[:logfile]) }.each_value do |group|
+            all.group_by { |log| Gyre::Log::Output.same_file(log[:logfile]) }.each_value do |group|
               FILE_KEYS.each do |name, otherwise|
                 next if group.map { |log| log[name] || @values[name] || otherwise }.uniq.size == 1
 

@@ -1,19 +1,28 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::Socket: connections that are not there yet, break, stand still.
+# Gyre::Log::Output::SocketOutput: connections that are not there yet, break, stand still.
 
 require "test_helper"
 require "support/engines"
 require "socket"
 require "tmpdir"
 require "gyre"
-require "gyre/log/output/socket"
+require "gyre/log/output/socket_output"
 
 GyreTest::Engines.test_case("LogOutputSocketTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   const_set(:LINES, Array.new(20_000) { |index| "line #{index}\n" }.join.freeze)
 
   def setup
     @said = []
+  end
+
+  def test_analoggers_hosts_become_addresses
+    { ["a", [1]] => "tcp://a:1", ["a:1", nil] => "tcp://a:1", ["/a", nil] => "unix:///a", ["tcp://[::1]:1", nil] => "tcp://[::1]:1" }
+      .each { |arguments, address| assert_equal address, Gyre::Log::Output::SocketOutput.parse(*arguments).to_s }
+    [nil, [], ["x"]].each { |options| assert_match(/needs tcp/, refusal("a", options)) }
+    %w[tcp:// tcp://a tcp://a:0 tcp://:1 tcp://*:1 tcp://a:65536 unix:// unix:/// udp://a:1].each do |address|
+      assert_match(/is (?:no|not an) address/, refusal(address), address)
+    end
   end
 
   def test_lines_arrive_over_tcp_and_unix
@@ -117,8 +126,10 @@ GyreTest::Engines.test_case("LogOutputSocketTest", backends: GyreTest::Engines::
 
   private
 
+  def refusal(*arguments) = assert_raises(ArgumentError) { Gyre::Log::Output::SocketOutput.parse(*arguments) }.message
+
   def open_output(address)
-    Gyre::Log::Output::Socket.new(address, report: @said.method(:push), longest_pause_s: 0.01)
+    Gyre::Log::Output::SocketOutput.from(address, {}, report: @said.method(:push), longest_pause_s: 0.01)
   end
 
   def each_server

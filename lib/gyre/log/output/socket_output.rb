@@ -5,16 +5,17 @@
 # whole batch is sent again, so lines may arrive twice. Never syncs.
 
 require "gyre/log/output/defaults"
-require "gyre/log/output/reconnecting_socket"
-require "gyre/log/output/remote"
 require "gyre/net/backoff"
+require "gyre/net/reconnecting_socket"
 
 module Gyre
   module Log
     module Output
-      class Socket
+      class SocketOutput
         include Defaults
 
+        NAMES = %w[socket].freeze
+        SCHEMES = %w[tcp unix].freeze
         # SIOCOUTQ of linux/sockios.h returns the unacknowledged bytes in the send queue.
         SIOCOUTQ = 0x5411
         # Seconds of the first and the longest pause between two checks of the queue.
@@ -22,9 +23,35 @@ module Gyre
         # Maximum pieces of 4 KB from the peer that each check discards.
         READS = 16
 
-        def initialize(address, **options)
-          super
-          @socket = ReconnectingSocket.new(@retries, Remote.endpoint(address))
+        class << self
+          # Takes an address, a path, or a host with the port in `options` (as in Analogger).
+          def parse(target, options = nil)
+            address = address(target, Array(options).first.to_s)
+            endpoint = Endpoint.parse(address, host: "*", port: 0)
+            return endpoint if endpoint.path || (endpoint.host != "*" && endpoint.port.positive?)
+
+            raise ArgumentError, "#{address.inspect} is not an address to connect to: write tcp://host:port or unix:///path"
+          end
+
+          def check(target, options, faults) = faults.at("options") { parse(target, options) }
+
+          def from(target, settings, **options) = new(parse(target, settings[:options]), **options)
+
+          private
+
+          def address(target, port)
+            return target if target.include?("://")
+            return "unix://#{target}" if target.start_with?("/")
+            return "tcp://#{target}" if target.match?(/:\d+\z/) && port.empty?
+            return "tcp://#{target}:#{port}" if port.match?(/\A\d+\z/)
+
+            raise ArgumentError, "a socket needs tcp://host:port, unix:///path, or a host with options: [port]"
+          end
+        end
+
+        def initialize(endpoint, **options)
+          super(endpoint.to_s, **options)
+          @socket = ReconnectingSocket.new(@retries, endpoint)
         end
 
         def write(data, _clients = nil)

@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::Descriptor: pipes and terminals, slow ones, full ones, and ones whose reader is
-# gone.
+# Gyre::Log::Output::DescriptorOutput: pipes and terminals, slow ones, full ones, and ones whose
+# reader is gone.
 
 require "test_helper"
 require "io/nonblock"
 require "pty"
 require "tmpdir"
 require "gyre"
-require "gyre/log/output/descriptor"
+require "gyre/log/output/descriptor_output"
 
 class LogOutputDescriptorTest < Minitest::Test
-  Descriptor = Gyre::Log::Output::Descriptor
+  Descriptor = Gyre::Log::Output::DescriptorOutput
   LARGE = Array.new(50_000) { |index| "line #{index}\n" }.join.freeze
 
   def setup

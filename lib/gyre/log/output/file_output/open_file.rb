@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The open log file of an Output::File, which stays open after a rename. Counts durable bytes.
+# The open log file of an Output::FileOutput, which stays open after a rename. Counts durable bytes.
 
 require "gyre/log/disk"
 require "gyre/log/output/writing"
@@ -8,7 +8,7 @@ require "gyre/log/output/writing"
 module Gyre
   module Log
     module Output
-      class File
+      class FileOutput
         class OpenFile
           IF_THE_MACHINE_FAILS = "a crash of the machine may lose lines since the last sync, no acknowledged ones"
 
@@ -30,7 +30,7 @@ module Gyre
 
           # True if the path still leads to this file.
           def same?
-            there = ::File.stat(@path)
+            there = File.stat(@path)
             here = @io.stat
             there.dev == here.dev && there.ino == here.ino
           rescue Errno::ENOENT
@@ -39,7 +39,7 @@ module Gyre
 
           # True if another file has the path (logrotate's create); the open file will soon be
           # removed. If no file has the path, the open file stays in use until HUP.
-          def replaced? = !same? && ::File.exist?(@path)
+          def replaced? = !same? && File.exist?(@path)
 
           def deleted? = @io.stat.nlink.zero?
 

@@ -18,7 +18,7 @@ require "gyre/log/ingest"
 require "gyre/log/output/journal"
 require "gyre/log/output/access"
 require "gyre/log/output/defaults"
-require "gyre/log/output/file/open_file"
+require "gyre/log/output/file_output/open_file"
 require "gyre/log/output/lock"
 require "gyre/log/output/recovery"
 require "gyre/log/output/rotation"
@@ -26,8 +26,36 @@ require "gyre/log/output/rotation"
 module Gyre
   module Log
     module Output
-      class File
+      class FileOutput
         include Defaults
+
+        NAMES = %w[file].freeze
+        SCHEMES = [nil].freeze
+        NO_SPILL = "spill is for sockets, pipes and Redis; a log file is on a disk already: choose block or drop"
+
+        # A mode in octal. YAML reads 0640 as 416 and 640 as 640. Both mean 0640 here: a usable mode
+        # is an Integer below 512, and octal digits that are read as decimal make at least 600.
+        mode = Gyre::Settings::Type.new("MODE", "a file mode in octal that lets the server write, such as 0640") do |value|
+          next value if value.is_a?(Integer) && value.between?(0o600, 0o777)
+
+          value.to_s.to_i(8) if value.to_s.match?(/\A0?[67][0-7]{2}\z/)
+        end
+        owner = Gyre::Settings::Type.new("OWNER", "user, user:group or :group") do |value|
+          Access.owner(value.to_s) && value.to_s unless value.is_a?(Enumerable)
+        end
+        ROWS = [
+          Gyre::Settings.row(:rotate, Rotation::Policy::SETTINGS, "new files by size or time"),
+          Gyre::Settings.row(:mode, mode, "of the file, like 0640; without it a new file has the mode of the one before"),
+          Gyre::Settings.row(:owner, owner, "of the file: user, user:group or :group")
+        ].freeze
+
+        # Resolves a symlink, so that rotation renames the target and keeps the link.
+        def self.from(path, settings, report: nil, **options)
+          Access.place(path)
+          path = File.realdirpath(path) if settings[:rotate] && File.symlink?(path)
+          access = Access.new(mode: settings[:mode], owner: settings[:owner])
+          new(path, access: access, rotation: Rotation.from(settings[:rotate], path, report: report), report: report, **options)
+        end
 
         # Maximum seconds to wait until another process releases the file.
         LOCK_PATIENCE_S = 10
@@ -174,7 +202,7 @@ module Gyre
         end
 
         def recover
-          return unless ::File.readable?(@path) || @journal.used?
+          return unless File.readable?(@path) || @journal.used?
 
           Recovery.run(@path, @journal, @retries)
           @journal.compact(seconds) if @journal.used?

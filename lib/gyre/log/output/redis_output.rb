@@ -15,31 +15,61 @@
 # `appendonly yes` and `appendfsync always`.
 
 require "gyre/log/output/defaults"
-require "gyre/log/output/redis_connection"
+require "gyre/redis/connection"
+require "gyre/settings"
 require "securerandom"
 
 module Gyre
   module Log
     module Output
-      class Redis
+      class RedisOutput
         include Defaults
 
+        Wire = Gyre::Redis::Wire
+        private_constant :Wire
+
+        NAMES = %w[redis].freeze
+        SCHEMES = %w[redis rediss redis+unix].freeze
         STREAM = "gyre"
+        OPTIONS = Gyre::Settings.new({ nil => [
+          Gyre::Settings.row(:stream, :text, "name of the stream", default: STREAM),
+          Gyre::Settings.row(:max_length, :count, "approximate number of entries kept")
+        ] }, what: "key")
         WRITER_KEPT_S = 24 * 3600
         # Seconds after which an absent client is forgotten, as in a journal.
         FORGET_AFTER_S = 30 * 24 * 3600
         FORGOTTEN_EVERY_S = 24 * 3600
 
+        class << self
+          # Takes an address, a host or a path.
+          def parse(target) = Gyre::Redis::Address.parse(url(target))
+
+          def check(target, options, faults)
+            faults.at("logfile") { parse(target) }
+            faults.add("options", "Redis has #{OPTIONS.words.join(", ")}, as keys with values") if options.is_a?(Array)
+          end
+
+          def from(target, settings, report:, **) = new(url(target), **OPTIONS.complete(settings[:options] || {}), report: report)
+
+          private
+
+          def url(target)
+            return target if target.include?("://")
+
+            target.start_with?("/") ? "redis+unix://#{target}" : "redis://#{target}"
+          end
+        end
+
         # The stream keeps about `max_length` entries.
         def initialize(url, stream: STREAM, max_length: nil, clock: Time.method(:now), **waits)
           @key = stream
           @writer_key = "{#{stream}}:writer:#{SecureRandom.hex(16)}"
-          super("#{RedisConnection.shown(url)} #{stream}", format: :redis, **waits)
-          @connection = RedisConnection.new(url, @retries)
+          super("#{Gyre::Redis::Connection.shown(url)} #{stream}", format: :redis, **waits)
+          @connection = Gyre::Redis::Connection.new(url, @retries)
           @clients_key = "{#{stream}}:clients"
           @clock = clock
           @forgotten_at = 0
-          @trim = max_length ? Resp.command("XTRIM", stream, "MAXLEN", "~", max_length) : ""
+          @trim = max_length ? Wire.command("XTRIM", stream, "MAXLEN", "~", max_length) : ""
           @batch = 0
         end
 
@@ -55,7 +85,7 @@ module Gyre
             number = @batch += 1
             redis.write(transaction(data, clients, number))
             number = nil unless (failure = failure_in(redis, number)).nil?
-            raise RedisConnection::Refused, failure if failure
+            raise Gyre::Redis::Connection::Refused, failure if failure
           end
           remember(clients || {})
         end
@@ -76,9 +106,9 @@ module Gyre
         private
 
         def transaction(data, clients, number)
-          bytes = Resp.command("MULTI") << data << @trim << numbers(clients || {})
-          bytes << Resp.command("SET", @writer_key, number, "EX", WRITER_KEPT_S) << Resp.command("EXEC") <<
-            Resp.command("ECHO", "end of #{number}")
+          bytes = Wire.command("MULTI") << data << @trim << numbers(clients || {})
+          bytes << Wire.command("SET", @writer_key, number, "EX", WRITER_KEPT_S) << Wire.command("EXEC") <<
+            Wire.command("ECHO", "end of #{number}")
         end
 
         # Checks the keys' types, because a failed command inside EXEC does not stop the others.
@@ -86,7 +116,7 @@ module Gyre
           types = redis.call(["TYPE", @key], ["TYPE", @clients_key])
           return if %w[stream none].include?(types[0]) && %w[hash none].include?(types[1])
 
-          raise RedisConnection::Refused, "#{@key} is a #{types[0]} and #{@clients_key} a #{types[1]}, not a stream and a hash"
+          raise Gyre::Redis::Connection::Refused, "#{@key} is a #{types[0]} and #{@clients_key} a #{types[1]}, not a stream and a hash"
         end
 
         # Reads replies up to ECHO's. Returns nil if EXEC has succeeded with an Array, otherwise the
@@ -94,10 +124,10 @@ module Gyre
         def failure_in(redis, number)
           failure = done = nil
           until (reply = redis.read) == "end of #{number}"
-            failure ||= reply if reply.is_a?(Resp::Failure)
+            failure ||= reply if reply.is_a?(Wire::Failure)
             done = reply if reply.is_a?(Array)
           end
-          failure ||= done&.find { |each| each.is_a?(Resp::Failure) }
+          failure ||= done&.find { |each| each.is_a?(Wire::Failure) }
           failure ? failure.message : (done ? nil : "the transaction was not executed")
         end
 
@@ -105,7 +135,7 @@ module Gyre
         # there are no clients.
         def numbers(clients)
           time = @clock.call.to_i
-          clients.empty? ? "" : Resp.command("HSET", @clients_key, *clients.flat_map { |id, seq| [id, "#{seq} #{time}"] })
+          clients.empty? ? "" : Wire.command("HSET", @clients_key, *clients.flat_map { |id, seq| [id, "#{seq} #{time}"] })
         end
 
         # Remembers stored numbers, and forgets old clients once a day.

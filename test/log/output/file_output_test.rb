@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::File: commits, full disks, syncs that fail, files that others move, cut or
-# lock.
+# Gyre::Log::Output::FileOutput: commits, full disks, syncs that fail, files that others move, cut
+# or lock.
 
 require "test_helper"
 require "tmpdir"
 require "gyre"
-require "gyre/log/output/file"
+require "gyre/log/output/file_output"
 
 class LogOutputFileTest < Minitest::Test
   ID = "0123456789abcdef0123456789abcdef"
@@ -24,7 +24,7 @@ class LogOutputFileTest < Minitest::Test
   end
 
   def open_output(**options)
-    Gyre::Log::Output::File.new(@path, report: @said.method(:push), longest_pause_s: 0.01, **options).tap { |output| @outputs << output }
+    Gyre::Log::Output::FileOutput.new(@path, report: @said.method(:push), longest_pause_s: 0.01, **options).tap { |output| @outputs << output }
   end
 
   def store(output, lines, number)
@@ -132,12 +132,12 @@ class LogOutputFileTest < Minitest::Test
   def test_a_full_disk_is_waited_for_and_reported_once
     code = <<~RUBY
       require "gyre"
-      require "gyre/log/output/file"
+      require "gyre/log/output/file_output"
       trap("XFSZ", "IGNORE")
       said = []
       _, hard = Process.getrlimit(:FSIZE)
       Process.setrlimit(:FSIZE, 1000, hard)
-      output = Gyre::Log::Output::File.new(ARGV[0], report: said.method(:push), longest_pause_s: 0.01)
+      output = Gyre::Log::Output::FileOutput.new(ARGV[0], report: said.method(:push), longest_pause_s: 0.01)
       lines = Array.new(200) { |index| "line \#{index}\\n" }
       Gyre.run do |task|
         task.async do
@@ -165,13 +165,13 @@ class LogOutputFileTest < Minitest::Test
     [true, false].each do |acknowledged|
       code = <<~RUBY
         require "gyre"
-        require "gyre/log/output/file"
+        require "gyre/log/output/file_output"
         trap("XFSZ", "IGNORE")
         path, acknowledged = ARGV
         said = []
         _, hard = Process.getrlimit(:FSIZE)
         Process.setrlimit(:FSIZE, 1000, hard)
-        output = Gyre::Log::Output::File.new(path, report: said.method(:push), longest_pause_s: 0.01)
+        output = Gyre::Log::Output::FileOutput.new(path, report: said.method(:push), longest_pause_s: 0.01)
         Gyre.run do |task|
           task.async do
             sleep 0.001 until output.trouble
@@ -480,7 +480,7 @@ class LogOutputFileTest < Minitest::Test
   def test_clients_are_unknown_until_an_opening_has_recovered_the_file
     output_with("first\n", 7).close
     asked = []
-    opening = Class.new(Gyre::Log::Output::File) do
+    opening = Class.new(Gyre::Log::Output::FileOutput) do
       define_method(:recover) do
         stored_by(ID)
       rescue Gyre::Log::Output::Unavailable => error

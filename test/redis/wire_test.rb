@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::Resp: commands and replies.
+# Gyre::Redis::Wire: commands and replies.
 
 require "test_helper"
-require "gyre/log/output/resp"
+require "gyre/redis/wire"
 
-class LogOutputRespTest < Minitest::Test
-  Resp = Gyre::Log::Output::Resp
+class RedisWireTest < Minitest::Test
+  Wire = Gyre::Redis::Wire
 
   REPLIES = {
-    "+OK\r\n" => "OK", "+\r\n" => "", "-ERR no\r\n" => Resp::Failure.new("ERR no"), ":-12\r\n" => -12, "$-1\r\n" => nil,
+    "+OK\r\n" => "OK", "+\r\n" => "", "-ERR no\r\n" => Wire::Failure.new("ERR no"), ":-12\r\n" => -12, "$-1\r\n" => nil,
     "$0\r\n\r\n" => "", "$5\r\na\r\nbc\r\n" => "a\r\nbc", "*-1\r\n" => nil, "*0\r\n" => [],
-    "*3\r\n$1\r\na\r\n*2\r\n:1\r\n$-1\r\n-ERR x\r\n" => ["a", [1, nil], Resp::Failure.new("ERR x")]
+    "*3\r\n$1\r\na\r\n*2\r\n:1\r\n$-1\r\n-ERR x\r\n" => ["a", [1, nil], Wire::Failure.new("ERR x")]
   }.freeze
 
   def test_replies
@@ -26,9 +26,9 @@ class LogOutputRespTest < Minitest::Test
 
   # A broadcast of 16 MB, and twice that. Copying what has come with each piece takes seconds.
   def test_the_work_for_a_long_reply_grows_with_its_length_only
-    bytes = Resp.command("x" * (32 << 20))
+    bytes = Wire.command("x" * (32 << 20))
     at = -65_536
-    reader = Resp::Reader.new { bytes.byteslice(at += 65_536, 65_536) }
+    reader = Wire::Reader.new { bytes.byteslice(at += 65_536, 65_536) }
     start = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
     assert_equal 32 << 20, reader.read.first.bytesize
     assert_operator Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - start, :<, 1
@@ -36,12 +36,12 @@ class LogOutputRespTest < Minitest::Test
 
   def test_an_invalid_reply
     ["HTTP/1.1 400\r\n", "$x\r\n", "$-2\r\n", "$99999999999\r\n", "*-7\r\n", ":1e3\r\n", "\0\r\n"].each do |bytes|
-      assert_raises(Resp::Malformed, bytes.inspect) { Resp.parse(bytes.b) }
+      assert_raises(Wire::Malformed, bytes.inspect) { Wire.parse(bytes.b) }
     end
   end
 
   def test_commands_count_bytes
-    assert_equal "*3\r\n$3\r\nSET\r\n$2\r\n\u00e9\r\n$2\r\n10\r\n".b, Resp.command("SET", "\u00e9", 10)
+    assert_equal "*3\r\n$3\r\nSET\r\n$2\r\n\u00e9\r\n$2\r\n10\r\n".b, Wire.command("SET", "\u00e9", 10)
   end
 
   private
@@ -53,7 +53,7 @@ class LogOutputRespTest < Minitest::Test
 
   # All replies in these pieces.
   def read(*pieces)
-    reader = Resp::Reader.new { pieces.shift or throw :over }
+    reader = Wire::Reader.new { pieces.shift or throw :over }
     values = []
     catch(:over) { loop { values << reader.read } }
     values

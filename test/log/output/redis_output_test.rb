@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::Redis against Debian's redis-server: each record once, whatever breaks when.
+# Gyre::Log::Output::RedisOutput against Debian's redis-server: each record once, whatever breaks.
 
 require "test_helper"
 require "support/engines"
@@ -251,7 +251,7 @@ GyreTest::Engines.test_case("LogOutputRedisTest", backends: GyreTest::Engines::N
   end
 
   def open_output(url, **options)
-    Gyre::Log::Output::Redis.new(url, report: @said.method(:push), longest_pause_s: 0.05, **options).tap { |output| @closing << output }
+    Gyre::Log::Output::RedisOutput.new(url, report: @said.method(:push), longest_pause_s: 0.05, **options).tap { |output| @closing << output }
   end
 
   def batch(*messages, stream: "gyre")
