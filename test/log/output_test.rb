@@ -41,7 +41,7 @@ class LogOutputTest < Minitest::Test
 
   def test_the_words_for_the_standard_streams
     { "STDOUT" => "STDOUT", "-" => "STDOUT", nil => "STDOUT", "" => "STDOUT", "STDERR" => "STDERR", "stderr" => "STDERR" }.each do |word, name|
-      with_output(logfile: word) { |output| assert_equal [Output::DescriptorOutput, name], [output.class, output.to_s] }
+      with_output(logfile: word) { |output| assert_equal [Output::StreamOutput, name], [output.class, output.to_s] }
     end
     with_output(type: "stderr") { |output| assert_equal "STDERR", output.to_s }
     refute $stdout.closed?
@@ -74,11 +74,11 @@ class LogOutputTest < Minitest::Test
   end
 
   def test_a_device_and_a_named_pipe_are_streams
-    with_output(logfile: "/dev/null") { |output| assert_instance_of Output::DescriptorOutput, output }
+    with_output(logfile: "/dev/null") { |output| assert_instance_of Output::StreamOutput, output }
     File.mkfifo(path("pipe"))
-    with_output(logfile: path("pipe")) { |output| assert_instance_of Output::DescriptorOutput, output }
+    with_output(logfile: path("pipe")) { |output| assert_instance_of Output::StreamOutput, output }
     IO.pipe do |_reader, writer|
-      with_output(logfile: "/dev/fd/#{writer.fileno}") { |output| assert_instance_of Output::DescriptorOutput, output }
+      with_output(logfile: "/dev/fd/#{writer.fileno}") { |output| assert_instance_of Output::StreamOutput, output }
     end
   end
 

@@ -26,6 +26,7 @@ module Gyre
     # --- of each class ---
     #
     #   NAMES, SCHEMES           values of `type`, and schemes of addresses; nil: of paths
+    #   EXAMPLES, OPTIONS_TEXT   of targets and `options`, for --help and guide; the latter may be nil
     #   NO_SPILL                 why it cannot spill, or nil
     #   from(target, settings, **common)  returns an output
     #   parse(target)            raises ArgumentError for a wrong address

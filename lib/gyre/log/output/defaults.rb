@@ -13,7 +13,7 @@ module Gyre
 
       # Output describes these methods.
       module Defaults
-        NO_SPILL = nil
+        NO_SPILL = OPTIONS_TEXT = nil
 
         # Methods of classes whose targets are paths.
         module Paths

@@ -31,6 +31,7 @@ module Gyre
 
         NAMES = %w[file].freeze
         SCHEMES = [nil].freeze
+        EXAMPLES = "a path"
         NO_SPILL = "spill is for sockets, pipes and Redis; a log file is on a disk already: choose block or drop"
 
         # A mode in octal. YAML reads 0640 as 416 and 640 as 640. Both mean 0640 here: a usable mode

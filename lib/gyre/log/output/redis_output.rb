@@ -30,11 +30,13 @@ module Gyre
 
         NAMES = %w[redis].freeze
         SCHEMES = %w[redis rediss redis+unix].freeze
+        EXAMPLES = "redis://host:port/0, rediss:// with TLS"
         STREAM = "gyre"
         OPTIONS = Gyre::Settings.new({ nil => [
           Gyre::Settings.row(:stream, :text, "name of the stream", default: STREAM),
           Gyre::Settings.row(:max_length, :count, "approximate number of entries kept")
         ] }, what: "key")
+        OPTIONS_TEXT = "for Redis #{OPTIONS.words.join(", ")}"
         WRITER_KEPT_S = 24 * 3600
         # Seconds after which an absent client is forgotten, as in a journal.
         FORGET_AFTER_S = 30 * 24 * 3600
@@ -46,7 +48,9 @@ module Gyre
 
           def check(target, options, faults)
             faults.at("logfile") { parse(target) }
-            faults.add("options", "Redis has #{OPTIONS.words.join(", ")}, as keys with values") if options.is_a?(Array)
+            return faults.add("options", "Redis has #{OPTIONS.words.join(", ")}, as keys with values") if options.is_a?(Array)
+
+            faults.at("options") { OPTIONS.read(options) } if options
           end
 
           def from(target, settings, report:, **) = new(url(target), **OPTIONS.complete(settings[:options] || {}), report: report)

@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# The kinds of outputs, and settings of one output, for Output.open and entries of `logs`.
+# The kinds of outputs, which are the classes of output/*_output.rb, and settings of one output, for
+# Output.open and entries of `logs`.
 
-require "gyre/log/output/descriptor_output"
-require "gyre/log/output/file_output"
-require "gyre/log/output/redis_output"
-require "gyre/log/output/socket_output"
 require "gyre/settings"
+
+Dir.children(__dir__).grep(/_output\.rb\z/).sort.each { |name| require "gyre/log/output/#{name.delete_suffix(".rb")}" }
 
 module Gyre
   module Log
     module Output
-      KINDS = [FileOutput, SocketOutput, RedisOutput, DescriptorOutput].freeze
+      KINDS = constants.grep(/Output\z/).sort.map { |name| const_get(name) }.freeze
       SCHEME = %r{\A([a-z][a-z0-9+.-]*)://}i.freeze
 
       type = Gyre::Settings::Type
@@ -20,15 +19,13 @@ module Gyre
       # A path, an address or a standard stream.
       DESTINATION = type.new("PATH", "a path, STDOUT or STDERR") do |value|
         next unless value.is_a?(String) && !value.empty?
-        next DescriptorOutput.standard(value) if DescriptorOutput.standard(value)
+        next StreamOutput.standard(value) if StreamOutput.standard(value)
 
         Output.kind_at(value).parse(value)
         value
       end
 
-      options = type.new("OPTIONS", "the port of a socket, or options of Redis") do |value|
-        value.is_a?(Hash) ? RedisOutput::OPTIONS.read(value) : Array(value)
-      end
+      options = type.new("OPTIONS", "as the kind of output has them") { |value| value.is_a?(Hash) ? value : Array(value) }
 
       FILE_ROWS = [row[:format, %w[text json], "how a line is written", default: "text"], *FileOutput::ROWS].freeze
 
@@ -43,9 +40,9 @@ module Gyre
       end
 
       SETTINGS = Gyre::Settings.new({ nil => [
-        row[:logfile, DESTINATION, "a path, STDOUT or STDERR; tcp://host:port, unix:///path, redis://host:port/0, rediss:// with TLS"],
+        row[:logfile, DESTINATION, KINDS.map { |kind| kind::EXAMPLES }.join("; ")],
         row[:type, KINDS.flat_map { |kind| kind::NAMES }, "kind of output", usual: "from logfile"],
-        row[:options, options, "for a socket the port; for Redis #{RedisOutput::OPTIONS.words.join(", ")}"],
+        row[:options, options, KINDS.filter_map { |kind| kind::OPTIONS_TEXT }.join("; ")],
         row[:when_full, %w[block drop spill],
             "if its queue is full: senders wait, messages are dropped and counted, or go to disk", default: "block"],
         row[:spill, :text, "folder for when_full: spill, made if missing"],
@@ -56,10 +53,10 @@ module Gyre
         # Returns the class of these settings' output. A device or pipe is no file.
         def kind(settings)
           type, target = settings[:type].to_s, target(settings)
-          return DescriptorOutput if type.start_with?("std") || DescriptorOutput.standard(target)
+          return StreamOutput if type.start_with?("std") || StreamOutput.standard(target)
 
           kind = type.empty? ? kind_at(target) : KINDS.find { |each| each::NAMES.include?(type) }
-          kind == FileOutput && File.exist?(target) && !File.file?(target) ? DescriptorOutput : kind
+          kind == FileOutput && File.exist?(target) && !File.file?(target) ? StreamOutput : kind
         end
 
         def kind_at(target)
@@ -75,7 +72,7 @@ module Gyre
         end
 
         # True for an address, a standard stream or no target.
-        def elsewhere?(target) = target.empty? || target.match?(SCHEME) || !DescriptorOutput.standard(target).nil?
+        def elsewhere?(target) = target.empty? || target.match?(SCHEME) || !StreamOutput.standard(target).nil?
 
         # Returns equal values for all names of one file.
         def same_file(target)

@@ -16,6 +16,8 @@ module Gyre
 
         NAMES = %w[socket].freeze
         SCHEMES = %w[tcp unix].freeze
+        EXAMPLES = "tcp://host:port, unix:///path"
+        OPTIONS_TEXT = "for a socket the port"
         # SIOCOUTQ of linux/sockios.h returns the unacknowledged bytes in the send queue.
         SIOCOUTQ = 0x5411
         # Seconds of the first and the longest pause between two checks of the queue.

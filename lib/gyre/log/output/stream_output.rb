@@ -12,11 +12,12 @@ require "io/wait"
 module Gyre
   module Log
     module Output
-      class DescriptorOutput
+      class StreamOutput
         include Defaults
 
         NAMES = %w[stdout stderr].freeze
         SCHEMES = [].freeze
+        EXAMPLES = "STDOUT or STDERR"
         # Names of the standard streams, also as images of containers have them.
         STANDARD = { "STDOUT" => %w[- stdout /dev/stdout /dev/fd/1 /proc/self/fd/1], "STDERR" => %w[stderr /dev/stderr /dev/fd/2 /proc/self/fd/2] }
                    .flat_map { |name, words| words.map { |word| [word, name] } }.to_h.freeze

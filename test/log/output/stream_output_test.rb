@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::DescriptorOutput: pipes and terminals, slow ones, full ones, and ones whose
+# Gyre::Log::Output::StreamOutput: pipes and terminals, slow ones, full ones, and ones whose
 # reader is gone.
 
 require "test_helper"
@@ -8,10 +8,10 @@ require "io/nonblock"
 require "pty"
 require "tmpdir"
 require "gyre"
-require "gyre/log/output/descriptor_output"
+require "gyre/log/output/stream_output"
 
-class LogOutputDescriptorTest < Minitest::Test
-  Descriptor = Gyre::Log::Output::DescriptorOutput
+class LogOutputStreamTest < Minitest::Test
+  StreamOutput = Gyre::Log::Output::StreamOutput
   LARGE = Array.new(50_000) { |index| "line #{index}\n" }.join.freeze
 
   def setup
@@ -81,7 +81,7 @@ class LogOutputDescriptorTest < Minitest::Test
     Dir.mktmpdir do |folder|
       path = File.join(folder, "pipe")
       File.mkfifo(path)
-      output = Descriptor.open(path)
+      output = StreamOutput.open(path)
       output.write("one\n")
       assert_equal "one\n", File.open(path, "rb") { |reader| reader.readpartial(100) }
       output.write("two\n")
@@ -92,7 +92,7 @@ class LogOutputDescriptorTest < Minitest::Test
 
   # /dev/full is always full; a link that is changed to a device with room shows the way back.
   def test_a_full_device_is_reported
-    output = Descriptor.open("/dev/full", report: @said.method(:push), longest_pause_s: 0.01)
+    output = StreamOutput.open("/dev/full", report: @said.method(:push), longest_pause_s: 0.01)
     io = output.instance_variable_get(:@io)
     Gyre.run do |task|
       task.async do
@@ -110,6 +110,6 @@ class LogOutputDescriptorTest < Minitest::Test
   private
 
   def stream(io)
-    Descriptor.new(io, name: "a stream", report: @said.method(:push), longest_pause_s: 0.01)
+    StreamOutput.new(io, name: "a stream", report: @said.method(:push), longest_pause_s: 0.01)
   end
 end
