@@ -27,11 +27,13 @@ module Gyre
           restart          replaces the whole program, and keeps sockets and workers
                            meanwhile (USR2)
           reload           opens log files and reads certificates again (HUP)
+          renew            orders certificates at once: those that are missing or have
+                           failed, else all (--acme)
           stop             lets running requests finish and ends (TERM)
 
         A command returns when it is done; its status is 0 only then.
       TEXT
-      COMMANDS = %w[status rolling-restart restart reload stop].freeze
+      COMMANDS = %w[status rolling-restart restart reload renew stop].freeze
       LOOK_S = 0.1
       # Maximum seconds without a response while a server replaces its program.
       AWAY_S = 30
@@ -75,6 +77,7 @@ module Gyre
         ["process #{status["pid"]}, Gyre #{status["version"]}, #{status["urls"].join(" ")}",
          ("last restart: #{restart["kind"]}, #{restart["state"]}#{": #{in_short(restart["error"])}" if restart["error"]}" if restart),
          *status["workers"].map { |worker| line(worker) },
+         *status["certificates"]&.map { |each| certificate(each) },
          *status["programs"]&.map { |program| "#{program["command"]}: #{program["pid"] ? "process #{program["pid"]}" : "ended"}" }].compact
       end
 
@@ -89,6 +92,11 @@ module Gyre
         memory = worker["resident_bytes"]
         "worker #{worker["name"]}: process #{worker["pid"]}, #{worker["phase"]} for #{worker["age_s"].round} s, code #{worker["generation"]}, " \
           "#{snapshot["requests"].to_i} requests, #{snapshot.dig("connections", "running").to_i} running#{", #{Figures.bytes(memory)}" if memory}"
+      end
+
+      def certificate(each)
+        expires = each["expires"]
+        "certificate #{each["name"]}: #{expires ? "until #{Time.at(expires).utc}" : "missing"}#{"; #{in_short(each["error"])}" if each["error"]}"
       end
 
       def obey(command)

@@ -37,6 +37,9 @@ module Gyre
       }.transform_values { |name| Web::SETTINGS.foreign.fetch(name).gsub(/write (\w+)/) { "write --#{$1.tr("_", "-")}" } }.freeze
       # Solid Queue's program, which runs if the variable of its Puma plugin is set.
       SOLID_QUEUE = %w[bin/jobs].freeze
+      LISTENING = %i[bind host port].freeze
+      # Addresses of a server with ACME, whose ports variables may change.
+      PORTS = { "tcp://*:" => ["HTTP_PORT", 80], "ssl://*:" => ["HTTPS_PORT", 443] }.freeze
       # The effects of signals on a server with workers.
       RESTARTS = { "USR1" => "a rolling restart", "USR2" => "a hot restart", "TTIN" => "a worker more", "TTOU" => "a worker fewer" }.freeze
       NEEDS_WORKERS = "--state is for a server with workers (-w 1 or more): `gyre ctl` commands those. --metrics shows one process"
@@ -82,7 +85,27 @@ module Gyre
 
       def with_flags(settings)
         settings = Web::Config.merge(settings, @settings)
-        ENV["SOLID_QUEUE_IN_PUMA"].to_s.empty? ? settings : { beside: SOLID_QUEUE }.merge(settings)
+        settings = { beside: SOLID_QUEUE }.merge(settings) unless ENV["SOLID_QUEUE_IN_PUMA"].to_s.empty?
+        with_certificates(settings)
+      end
+
+      # Completes settings of ACME from the environment, whose variables are Thruster's. TLS_DOMAIN
+      # is not for a server behind Thruster, which names a port.
+      def with_certificates(settings)
+        listens = settings.slice(*LISTENING).any?
+        alone = !listens && !settings[:tls] && ENV["PORT"].to_s.empty?
+        settings = { acme: (from_environment("TLS_DOMAIN", :acme) if alone) }.compact.merge(settings)
+        return settings.except(:acme_folder) unless settings[:acme]
+        raise UsageError, "acme: leave out tls, which takes a certificate of development" if settings[:tls] == true
+
+        require "gyre/web/acme/keeper"
+        binding = ENV.values_at("EAB_KID", "EAB_HMAC_KEY")
+        bind = PORTS.map { |url, (name, port)| "#{url}#{from_environment(name, :port) || port}" } unless listens
+        directory = from_environment("ACME_DIRECTORY", :acme_directory) || Web::SETTINGS[:acme_directory].default
+        settings = { https_redirect: true, bind: bind, acme_directory: directory, acme_folder: Web::ACME::Store.folder(settings[:user]),
+                     acme_eab: (binding.join(":") if binding.all?) }.compact.merge(settings)
+        store = Web::ACME::Store.new(*settings.values_at(:acme, :acme_folder, :acme_directory, :acme_account_key))
+        settings.merge(certificates: store, tls: [*settings[:tls], *store.certificates(check: @check)])
       end
 
       def rackup(settings) = settings.fetch(:rackup, RackupFile::PATH)
@@ -105,6 +128,7 @@ module Gyre
         noting { check_programs(settings, count) } if count
         %i[static sendfile].each { |name| settings.fetch(name, []).each { |folder| noting { check_folder(name, folder) } } }
         noting { check_writable(:access_log, settings[:access_log]) } if settings[:access_log]
+        noting { check_lasting(settings) } if settings[:certificates] && !@handover
       end
 
       def check_programs(settings, count)
@@ -113,6 +137,14 @@ module Gyre
 
         missing = commands.filter_map { |command| Cluster::Program.missing(command) }.first or return
         raise StartError, "beside: there is no program #{missing}"
+      end
+
+      # Authorities issue few certificates of a name in a week.
+      def check_lasting(settings)
+        kind = settings[:certificates].fleeting or return
+        text = "acme_folder: #{settings[:acme_folder]} is on #{kind} and ends with the container or machine; each start would then order again, " \
+               "until the authority refuses. Mount a volume there, or name another folder"
+        @check ? raise(StartError, text) : log(settings).error(text)
       end
 
       def check_folder(name, folder)
@@ -140,16 +172,20 @@ module Gyre
 
         log = log(settings)
         manager = ServiceManager.new
-        own = settings.slice(:bind, :host, :port, :pidfile, :user, :group)
+        own = settings.slice(:bind, :host, :port, :pidfile, :user, :group, :acme_folder)
         @holdings = Holdings.new(own, endpoints: endpoints(settings, environment), log: log, commanded: false)
         server = explaining(settings) do
           early = @holdings.drops_rights?
           @holdings.open if early
           app = load_app(settings)
           @holdings.open unless early
+          settings[:certificates]&.prepare(log)
           server(app, settings, environment, log, listeners: @holdings.listeners, manager: manager, before_stop: manager.method(:stopping)).listen
         end
-        server.run { serving_alone(server, environment, log, manager) }
+        server.run do
+          serving_alone(server, environment, log, manager)
+          Web::ACME::Keeper.new(settings, log: log) { server.reload_tls }.start(Task.current) if settings[:certificates]
+        end
       ensure
         @holdings&.close
       end
@@ -273,7 +309,8 @@ module Gyre
       # Reads a variable that Puma's users and many platforms set.
       def from_environment(variable, name)
         text = ENV[variable].to_s
-        Web::SETTINGS[name].check(text) unless text.empty?
+        row = Web::SETTINGS[name]
+        row.check(row.list ? text.split(",") : text) unless text.empty?
       rescue ArgumentError => error
         raise UsageError, "#{variable}=#{text} in the environment: #{error.message}"
       end
@@ -294,7 +331,7 @@ module Gyre
         Web::Server.new(
           app, watchdog: environment == "development", **settings.slice(:tls, *Web::SERVER_SETTINGS.names),
                log_format: settings[:log_format] || log_format(settings, environment), limits: settings.slice(*HTTP::Limits::TABLE.names),
-               out: @out, log: log, abandon: method(:abandon), **options
+               out: @out, log: log, abandon: method(:abandon), acme: settings[:certificates], **options
         )
       end
 

@@ -41,6 +41,20 @@ module Gyre
       # Returns certificate and key. Raises StartError if they cannot be stored.
       def pem = kept || keep(make)
 
+      # Returns a new certificate and key, and stores nothing.
+      def make
+        key = OpenSSL::PKey::EC.generate("prime256v1")
+        certificate = OpenSSL::X509::Certificate.new
+        certificate.version = 2
+        certificate.serial = OpenSSL::BN.rand(127)
+        certificate.subject = certificate.issuer = OpenSSL::X509::Name.new([["CN", "Gyre development, #{Socket.gethostname}"[0, 64]]])
+        certificate.public_key = key
+        certificate.not_before = Time.now - DAY_S
+        certificate.not_after = Time.now + LIFETIME_S
+        add_extensions(certificate)
+        certificate.sign(key, OpenSSL::Digest.new("SHA256")).to_pem + key.to_pem
+      end
+
       private
 
       # Returns the stored text if only this user can read it and it stays valid for LEFT_S.
@@ -68,19 +82,6 @@ module Gyre
         FileUtils.rm_f(new) if new
         raise StartError, "the certificate for development cannot be kept: #{error.message.sub(" @ rb_sysopen", "")}; " \
                           "XDG_CACHE_HOME names the folder above it"
-      end
-
-      def make
-        key = OpenSSL::PKey::EC.generate("prime256v1")
-        certificate = OpenSSL::X509::Certificate.new
-        certificate.version = 2
-        certificate.serial = OpenSSL::BN.rand(127)
-        certificate.subject = certificate.issuer = OpenSSL::X509::Name.new([["CN", "Gyre development, #{Socket.gethostname}"[0, 64]]])
-        certificate.public_key = key
-        certificate.not_before = Time.now - DAY_S
-        certificate.not_after = Time.now + LIFETIME_S
-        add_extensions(certificate)
-        certificate.sign(key, OpenSSL::Digest.new("SHA256")).to_pem + key.to_pem
       end
 
       def add_extensions(certificate)

@@ -7,6 +7,7 @@ require "gyre/http/compression"
 require "gyre/http/sendfile"
 require "gyre/http/static"
 require "gyre/web/settings"
+require "gyre/web/layers/https"
 require "gyre/web/layers/trusted_proxies"
 require "securerandom"
 
@@ -20,9 +21,9 @@ module Gyre
 
       attr_reader :proxies
 
-      # `settings`: see SERVER_SETTINGS; `unready`: the block of HealthCheck. Raises ArgumentError
-      # if a folder is missing.
-      def initialize(app, log:, unready: -> {}, **settings)
+      # `settings`: see SERVER_SETTINGS; `unready`: the block of HealthCheck; `tls`, `acme`,
+      # `port`: see HTTPS. Raises ArgumentError if a folder is missing.
+      def initialize(app, log:, unready: -> {}, tls: nil, acme: nil, port: -> {}, **settings)
         settings = SERVER_SETTINGS.complete(settings)
         static, sendfile, trusted_proxy = settings.values_at(:static, :sendfile, :trusted_proxy)
         @app = app
@@ -38,7 +39,8 @@ module Gyre
         end
         @app = @static = HTTP::Static.new(@app, roots(static)) unless static.empty?
         @app = RequestId.new(@app) if settings[:request_id]
-        @app = TrustedProxies.new(@app, trusted_proxy, headers: settings[:forwarded_header]) unless trusted_proxy.empty?
+        @app = @https = HTTPS.new(@app, tls, acme: acme, redirect: settings[:https_redirect], &port) if acme || settings[:https_redirect]
+        @app = TrustedProxies.new(@app, trusted_proxy, headers: settings[:forwarded_header]) if acme || trusted_proxy.any?
         health = HealthCheck.new(@app, **settings.slice(:health_path, :ready_path), &unready)
         @own_paths = health.paths
         @app = health unless @own_paths.empty?
@@ -46,7 +48,7 @@ module Gyre
 
       # Returns a lambda that is true for paths served without the app; nil if there are none.
       def exempt
-        ->(path) { @own_paths.include?(path) || @static&.file?(path) } if @static || @own_paths.any?
+        ->(path) { @own_paths.include?(path) || @static&.file?(path) || @https&.token(path) } if @static || @https || @own_paths.any?
       end
 
       def close = @roots.each(&:close)

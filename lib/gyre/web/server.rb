@@ -43,17 +43,19 @@ module Gyre
       # @param before_stop [#call, nil] called on the loop before the end
       # @param manager [#reloading, nil] is called with a block that reloads
       # @param abandon [#call, nil] called last, if cancelled requests continue; nil: {#run} waits
+      # @param acme [Object, nil] the store of certificates that `gyre serve` orders
       # @param settings [Hash] others of docs/configuration.md: static, log_format, metrics, …
       # @raise [ArgumentError] names what is wrong
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, bind: "tcp://localhost:#{Addresses::DEFAULT_PORT}", tls: nil, limits: {}, out: $stdout, log: Log.new, signals: nil,
-                     abandon: nil, listeners: nil, before_stop: nil, manager: nil, **settings)
+                     abandon: nil, listeners: nil, before_stop: nil, manager: nil, acme: nil, **settings)
         raise ArgumentError, "a Rack app responds to call, and #{app.class} does not" unless app.respond_to?(:call)
 
         Loop.require_native("the HTTP server")
         @log = log
         settings = SERVER_SETTINGS.complete(settings)
-        @layers = Layers.new(app, log: log, unready: method(:unready), **settings)
+        @acme = acme
+        @layers = Layers.new(app, log: log, unready: method(:unready), tls: tls, acme: acme, port: -> { endpoints.find(&:tls)&.port }, **settings)
         @access_log = access_log(settings[:log_format], settings[:access_log], out)
         @listening = Listening.new(bind: bind, tls: tls, given: listeners, log: log)
         @limits = HTTP::Limits.from(limits)
@@ -186,7 +188,7 @@ module Gyre
 
       # Returns the server's state for metrics, `gyre top` and a supervisor. Any thread may call it.
       # @return [Hash{String => Object}] (see Snapshot)
-      def snapshot = Snapshot.take(self, @http, @lifetime)
+      def snapshot = Snapshot.take(self, @http, @lifetime).merge!(@acme ? { "certificates_missing" => @acme.missing } : {})
 
       # @return [Hash{String => Hash}] as a supervisor with workers returns
       def snapshots = { "0" => snapshot }
@@ -213,7 +215,12 @@ module Gyre
       end
 
       # Returns why the server takes no more requests, or nil.
-      def unready = @lifetime.stopping? ? "the server stops" : ("too many requests are waiting" if @http&.full?)
+      def unready
+        return "the server stops" if @lifetime.stopping?
+        return "too many requests are waiting" if @http&.full?
+
+        "the certificate is still missing: #{@acme.missing.join(", ")}" if @acme&.missing&.any?
+      end
 
       def hang_up
         reopened = reopen_logs

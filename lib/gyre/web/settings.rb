@@ -80,6 +80,9 @@ module Gyre
       HOST = type.new("HOST", "a host name, an IP address or *") do |value|
         value if value.is_a?(String) && !value.empty? && Endpoint.parse(Addresses.tcp(value, 0), transports: [:tcp])
       end
+      DOMAIN = type.new("NAME", "a host name without *") { |value| Addresses::HOST_NAME.read(value)&.then { |name| name unless name.include?("*") } }
+      DIRECTORY = type.new("URL", "an address with https") { |value| value if value.is_a?(String) && value.match?(%r{\Ahttps://[^/\s]+/\S*\z}) }
+      BINDING = type.new("ID:SECRET", "an id and a secret") { |value| value if value.is_a?(String) && value.match?(%r{\A[^\s:]+:[\w+/=-]+\z}) }
       ADDRESS = type.new("ADDRESS", "an address") { |value| Addresses.endpoint(value) && value }
       CERTIFICATES = type.new(nil, "true, or certificates") do |value|
         next value if value == true
@@ -116,6 +119,9 @@ module Gyre
         row[:forwarded_header, TrustedProxies::HEADERS, "a header that these proxies write", list: true,
             default: TrustedProxies::USUAL]
       ],
+      "Redirects" => [
+        row[:https_redirect, :flag, "lead plain requests to https; hosts without a certificate get 421", default: false, usual: "on with acme"]
+      ],
       "Optional parts of HTTP" => [
         row[:early_hints, :flag, "let the app send 103 Early Hints, which nginx before 1.29 mistakes for the response", default: false],
         row[:extended_connect, :flag, "let HTTP/2 clients open WebSockets within a connection (RFC 8441)", default: false]
@@ -144,6 +150,17 @@ module Gyre
           row[:port, :port, "port of one more address; 0 takes a free one", short: "-p", usual: "$PORT or 9292"],
           row[:host, Types::HOST, "host of one more address", short: "-o", usual: "localhost in development, * elsewhere"],
           row[:tls, Types::CERTIFICATES, "https with a self-signed certificate of this machine, for development"]
+        ],
+        "Certificates by ACME (Let's Encrypt and others; docs/deploy.md)" => [
+          row[:acme, Types::DOMAIN, "a name whose certificate is ordered and renewed; use agrees to the authority's terms", list: true,
+              usual: "$TLS_DOMAIN, unless an address is named"],
+          row[:acme_directory, Types::DIRECTORY, "the authority; usually $ACME_DIRECTORY",
+              default: "https://acme-v02.api.letsencrypt.org/directory"],
+          row[:acme_profile, :text, "a kind of certificate that the authority offers"],
+          row[:acme_folder, :file, "keeps the certificates; must last",
+              usual: "$STORAGE_PATH, storage/acme in Rails, $STATE_DIRECTORY/acme or ~/.local/state/gyre/acme"],
+          row[:acme_account_key, :file, "PEM of the account's key, for machines that share a name", secret: true],
+          row[:acme_eab, Types::BINDING, "binds the account to a customer's", secret: true, usual: "$EAB_KID and $EAB_HMAC_KEY"]
         ],
         "The app" => [
           row[:environment, :text, "value of RACK_ENV", short: "-e", argument: "NAME", usual: "$APP_ENV, $RACK_ENV, $RAILS_ENV or development"]

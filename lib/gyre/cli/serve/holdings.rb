@@ -31,6 +31,7 @@ module Gyre
       def open
         open_sockets
         write_files
+        make_folder(@settings[:acme_folder]) if @settings[:acme_folder]
         @privileges.drop
         # Creates the log as the configured user, because root would follow a link.
         Web::LogFile.new(@settings[:access_log]).close if @settings[:access_log]
@@ -84,6 +85,16 @@ module Gyre
         @privileges.making(@pidfile.path) { @pidfile.write } if @pidfile && !kept?(:pidfile)
         @privileges.making(@state.path) { @state.write(pid: Process.pid, urls: listeners.map(&:url)) } if @state && !kept?(:state)
         remove_former_files if @handover && !@handover.rehearsal?
+      end
+
+      # Makes the folder for the user who will write in it.
+      def make_folder(path)
+        return if File.directory?(path)
+
+        make_folder(File.dirname(path))
+        @privileges.making(path) { Dir.mkdir(path, 0o700) }
+      rescue SystemCallError => error
+        raise StartError, "acme_folder: #{path} cannot be made: #{error.class.new.message.downcase}. Name another one"
       end
 
       # True if the former program wrote the file at the same path.

@@ -37,6 +37,7 @@ module Gyre
       # Serves until a signal. A rehearsal ends as soon as it could serve. Returns the exit status.
       def call
         @holdings.open
+        @settings[:certificates]&.prepare(@log) unless @handover&.rehearsal?
         supervisor
         @handover&.rehearsal? ? Gyre.run { DONE } : supervise
       ensure
@@ -75,7 +76,7 @@ module Gyre
         @manager.attend(task, method(:lives?)) { status_line }
         Web::RestartFile.watch(@settings[:restart_file]) { rolling_restart } if @settings[:restart_file]
         task.async("control", transient: true) { serve_control }
-        @manager.ready if @handover
+        serves if @handover
         @handover&.signal_again
       end
 
@@ -152,7 +153,12 @@ module Gyre
 
       def ready
         @log.info(Web::Banner.text(self, @environment, workers: @supervisor.workers.size)) unless @handover
+        serves
+      end
+
+      def serves
         @manager.ready
+        @keeper = Web::ACME::Keeper.new(@settings, log: @log) { @supervisor.reload }.start(@task) if @settings[:certificates]
       end
 
       def status_line
@@ -167,7 +173,8 @@ module Gyre
 
       def commands
         { "/stop" => -> { stop && nil }, "/reload" => method(:reload_or_reason),
-          "/rolling-restart" => -> { rolling_restart.wait }, "/restart" => -> { hot_restart.wait } }
+          "/rolling-restart" => -> { rolling_restart.wait }, "/restart" => -> { hot_restart.wait },
+          "/renew" => -> { @keeper ? @keeper.renew : "without acme there is nothing to renew, and before the workers serve" } }
       end
 
       def status
@@ -177,7 +184,7 @@ module Gyre
             resident_bytes: worker.resident_bytes, snapshot: worker.snapshot }
         end
         { pid: Process.pid, version: VERSION, urls: urls, count: @supervisor.count, restart: @supervisor.restarts.last,
-          workers: workers, programs: @supervisor.programs.map(&:to_h) }
+          workers: workers, programs: @supervisor.programs.map(&:to_h), **(@keeper ? { certificates: @keeper.status } : {}) }
       end
     end
   end

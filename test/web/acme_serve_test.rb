@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+# Certificates by ACME as users have them: `gyre serve --acme` with and without workers, `gyre ctl
+# renew`, restarts, --check; the authority is Debian's pebble.
+
+require "test_helper"
+require "gyre/web/acme/keeper"
+require "support/openssl_peer"
+require "support/pebble"
+require_relative "serving"
+
+class WebACMEServeTest < Minitest::Test
+  include GyreTest::Serving
+
+  NAME = "www.example.org"
+
+  class << self
+    attr_reader :pebble
+
+    def begin_pebble(program)
+      @pebble ||= GyreTest::Pebble.new(program).tap { |pebble| Minitest.after_run { pebble.close } }
+    end
+  end
+
+  # One authority for all tests; it is begun before the check for leaks.
+  def before_setup
+    self.class.begin_pebble(need_program("pebble"))
+    super
+  end
+
+  def test_workers_get_a_certificate_while_they_serve_and_renew_it_by_command
+    addresses = ["tcp://127.0.0.1:#{pebble.http_port}", "ssl://127.0.0.1:0"].flat_map { |address| ["-b", address] }
+    serve("-w", "1", "--acme", NAME, "--acme-folder", "kept", *addresses, port: false, env: trusting) do |program|
+      program.expect(/self-signed until the first certificate comes: #{NAME}.*acme: #{NAME} has a certificate until/m)
+      eventually(what: "the certificate in the worker") { certificate(program).issuer.to_s.include?("Pebble") }
+      assert_includes ctl(program, "status"), "certificate #{NAME}: until "
+      first = certificate(program).serial
+      assert_equal "renew: done\n", ctl(program, "renew")
+      eventually(what: "the next certificate in the worker") { certificate(program).serial != first }
+    end
+  end
+
+  def test_one_process_takes_thrusters_variables_and_leads_plain_requests_to_https
+    variables = { "TLS_DOMAIN" => NAME, "STORAGE_PATH" => "kept", "HTTP_PORT" => pebble.http_port.to_s, "HTTPS_PORT" => "0" }
+    serve(port: false, env: { **trusting, **variables }) do |program|
+      program.expect(/acme: #{NAME} has a certificate until.*Certificates were read again/m)
+      assert_match(/Pebble/, certificate(program).issuer.to_s)
+      folder = pebble.directory.delete_prefix("https://").tr(":/", "_")
+      assert_path_exists File.join(program.folder, "kept", folder, "#{NAME}.pem")
+      response = Net::HTTP.start("127.0.0.1", pebble.http_port) { |http| http.get("/a", "host" => NAME) }
+      assert_equal ["301", "https://#{NAME}/a"], [response.code, response["location"]]
+    end
+  end
+
+  def test_a_check_orders_nothing_and_leaves_nothing
+    { { "PORT" => "80" } => "", {} => NAME }.each do |more, _|
+      variables = { "TLS_DOMAIN" => NAME, "STORAGE_PATH" => "kept", **more }
+      run = gyre("serve", "--check", env: variables, files: { "config.ru" => APP }, gems: true)
+      kind = Gyre::Web::ACME::Store.new([NAME], Dir.tmpdir, pebble.directory).fleeting
+      more.any? || kind.nil? ? assert_equal("configuration OK\n", run.out) : assert_match(/acme_folder: kept is on #{kind} and ends with/, run.err)
+    end
+  end
+
+  private
+
+  def pebble = self.class.pebble
+
+  def trusting = { "SSL_CERT_FILE" => pebble.ca, "ACME_DIRECTORY" => pebble.directory }
+
+  def ctl(program, command) = run_program(*ruby_command(GyreTest::Helpers::EXE, "ctl", command), chdir: program.folder).out
+
+  def certificate(program)
+    port = Integer(program.urls.find { |url| url.start_with?("https://") }[/\d+\z/])
+    socket = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", port), GyreTest::OpenSSLPeer.client)
+    socket.sync_close = true
+    socket.hostname = NAME
+    socket.connect
+    socket.peer_cert
+  ensure
+    socket&.close
+  end
+end

@@ -1,0 +1,238 @@
+# frozen_string_literal: true
+
+# Certificates by ACME: an authority (Debian's pebble, which refuses 30 of 100 nonces), the answers
+# to its challenges, the folder, times of renewal, failures.
+
+require "test_helper"
+require "minitest/mock"
+require "net/http"
+require "stringio"
+require "support/openssl_peer"
+require "support/pebble"
+require "gyre/web"
+require "gyre/web/acme/keeper"
+
+class WebACMETest < Minitest::Test
+  include Gyre::Web::ACME
+
+  NAME = "shop.example.org"
+
+  class << self
+    attr_reader :pebble
+
+    def begin_pebble(program)
+      @pebble ||= GyreTest::Pebble.new(program).tap { |pebble| Minitest.after_run { pebble.close } }
+    end
+  end
+
+  # One authority for all tests; it is begun before the check for leaks.
+  def before_setup
+    self.class.begin_pebble(need_program("pebble"))
+    super
+  end
+
+  def setup
+    @folder = Dir.mktmpdir("gyre")
+    @out = StringIO.new
+    @log = Gyre::Web::Log.new(notices: @out, errors: @out)
+  end
+
+  def teardown
+    @server&.stop(now: true)
+    @server&.wait
+    FileUtils.rm_rf(@folder)
+    super
+  end
+
+  # --- orders ---
+
+  def test_a_certificate_comes_while_the_server_serves_with_a_self_signed_one
+    store = store(pebble.directory)
+    serve(store)
+    assert_equal "503", get("/ready").code
+    assert_equal [NAME], @server.snapshot.fetch("certificates_missing")
+    assert_match(/development/, issuer)
+    keeper = keeper(store) { @server.reload_tls }
+    look(keeper)
+    assert_match(/Pebble Intermediate/, issuer)
+    assert_equal ["200", []], [get("/ready").code, @server.snapshot.fetch("certificates_missing")]
+    assert_equal 0o600, File.stat(store.path(NAME)).mode & 0o777
+    first = store.certificate(NAME).serial
+    look(keeper)
+    assert_equal first, store.certificate(NAME).serial # not before its time
+    assert_nil Gyre.run { keeper.renew }
+    refute_equal first, store.certificate(NAME).serial
+  end
+
+  def test_a_failed_order_waits_also_in_the_next_process_and_disturbs_no_other_name
+    store = store(pebble.directory, "other.example.org", NAME)
+    serve(store(pebble.directory)) # answers for one of them only
+    look(keeper(store))
+    assert store.certificate(NAME)
+    assert_match(/acme: other.example.org: .*; the next try is in 6\d s/, @out.string)
+    assert_match(/unauthorized/, keeper(store).status.first[:error])
+    @out.truncate(0)
+    look(keeper(store))
+    assert_empty @out.string
+    assert_includes Gyre.run { keeper(store).renew }, "other.example.org: "
+    assert_in_delta Time.now.to_f + 630, store.state("other.example.org")["next_at"], 40
+  end
+
+  def test_an_account_may_be_bound_to_another
+    key = key()
+    bound = key.bind("id:c2VjcmV0", "https://a.test/new")
+    assert_equal({ "alg" => "HS256", "kid" => "id", "url" => "https://a.test/new" }, JSON.parse(bound[:protected].unpack1("m")))
+    text = bound.values_at(:protected, :payload).join(".")
+    assert_equal Key.base64(OpenSSL::HMAC.digest("SHA256", "secret", text)), bound[:signature]
+  end
+
+  # --- times ---
+
+  def test_a_third_of_the_lifetime_is_left_for_the_renewal_and_half_of_a_short_one
+    day = 86_400
+    { [90 * day, 31 * day] => 1, [90 * day, 29 * day] => -1, [6 * day, 3.1 * day] => 1, [6 * day, 2.9 * day] => -1 }.each do |(lifetime, left), sign|
+      assert_equal sign, keeper.send(:left, authority, certificate(lifetime, left)).first <=> 0
+    end
+  end
+
+  def test_the_authoritys_window_moves_a_renewal_forward_never_back
+    current = certificate(90 * 86_400, 60 * 86_400)
+    assert_in_delta(-3600, keeper.send(:left, authority(suggested: [Time.now.to_f - 3600, 60]), current).first, 5)
+    assert_in_delta 30 * 86_400, keeper.send(:left, authority(suggested: [Time.now.to_f + (90 * 86_400), 60]), current).first, 5
+    # The authority's clock counts.
+    assert_in_delta 20 * 86_400, keeper.send(:left, authority(skew_s: 10 * 86_400), current).first, 5
+    failing = authority
+    failing.define_singleton_method(:suggestion) { |_| raise Refused, "no such thing" }
+    assert_in_delta 30 * 86_400, keeper.send(:left, failing, current).first, 5
+    assert_match(/suggests no time of renewal: no such thing/, @out.string)
+  end
+
+  def test_a_certificate_that_was_replaced_before_is_ordered_without_its_id
+    sent = []
+    authority = Authority.new("https://a.test/dir", key)
+    authority.define_singleton_method(:directory) { { "newOrder" => "https://a.test/order" } }
+    authority.define_singleton_method(:post) do |_url, payload|
+      sent << payload
+      raise Refused, { "type" => "urn:ietf:params:acme:error:alreadyReplaced" } if payload[:replaces]
+
+      Struct.new(:json).new({}).tap { |response| response.define_singleton_method(:[]) { |_| "https://a.test/1" } }
+    end
+    authority.send(:create, NAME, nil, "former")
+    assert_equal ["former", nil], sent.map { |payload| payload[:replaces] }
+  end
+
+  def test_the_authority_may_ask_to_wait_longer
+    store = store()
+    keeper = keeper(store)
+    Authority.stub(:new, ->(*, **) { raise Refused.new({ "type" => "urn:ietf:params:acme:error:rateLimited" }, 5000) }) { look(keeper) }
+    assert_in_delta Time.now.to_f + 5000, store.state(NAME)["next_at"], 5
+    assert_match(/acme: #{NAME}: rateLimited; the next try is in 5000 s/, @out.string)
+  end
+
+  # --- the folder ---
+
+  def test_one_of_the_processes_orders_and_the_others_see_the_new_certificate
+    first, second = Array.new(2) { store() }
+    told = 0
+    watching = keeper(second) { told += 1 }
+    first.lock { look(watching) }
+    assert_empty second.state(NAME)
+    first.write("#{NAME}.pem", File.read(first.path(NAME)))
+    first.lock { 2.times { look(watching) } }
+    assert_equal 1, told
+  end
+
+  # It counts as failed before it begins.
+  def test_a_process_that_is_killed_within_an_order_or_a_write_leaves_a_whole_folder
+    store = store()
+    before = File.read(store.path(NAME))
+    killed { Authority.stub(:new, ->(*, **) { Process.kill(:KILL, Process.pid) }) { look(keeper(store)) } }
+    assert_in_delta Time.now.to_f + 63, store.state(NAME)["next_at"], 10
+    assert_equal 1, store.state(NAME)["failures"]
+    killed { File.stub(:rename, ->(*) { Process.kill(:KILL, Process.pid) }) { store.write("#{NAME}.pem", "half") } }
+    assert_equal before, File.read(store.path(NAME))
+    assert store.lock { true } # of the killed process
+  end
+
+  def test_a_broken_certificate_is_replaced_and_thrusters_are_taken_over
+    broken = store().path(NAME)
+    certificate, key = File.read(broken).split(/(?<=END CERTIFICATE-----\n)/)
+    former = { NAME => "#{key}#{certificate}", "acme_account+key" => Key.generate }
+    former.each { |name, text| File.write(File.join(@folder, name), text) }
+    store = store("https://other.test/dir")
+    assert_equal former.values, [store.path(NAME), store.path("account")].map { |path| File.read(path) }
+    File.write(broken, "rubbish")
+    store()
+    assert_match(/#{NAME}.pem has no certificate with its key: replaced/, @out.string)
+  end
+
+  def test_a_folder_that_ends_with_its_container_is_known
+    table = File.join(@folder, "mountinfo")
+    kinds = { "/" => "overlay", @folder => "ext4", "#{@folder}/run" => "tmpfs" }
+    File.write(table, kinds.map { |point, kind| "1 2 0:3 / #{point} rw shared:1 - #{kind} none rw\n" }.join)
+    { "/nowhere" => "overlay", "#{@folder}/kept" => nil, "#{@folder}/run/x" => "tmpfs", "#{@folder}/running" => nil }.each do |folder, kind|
+      FileUtils.mkdir_p(folder) unless folder == "/nowhere"
+      assert_equal [kind], [Store.new([NAME], folder, "https://a.test/dir").fleeting(table)], folder
+    end
+  end
+
+  def test_a_key_of_another_kind_is_refused
+    path = File.join(@folder, "p384.pem")
+    File.write(path, OpenSSL::PKey::EC.generate("secp384r1").to_pem)
+    error = assert_raises(Gyre::StartError) { Store.new([NAME], @folder, "https://a.test/dir", path).prepare(@log) }
+    assert_includes error.message, "EC key (P-256)"
+  end
+
+  def test_a_ruby_without_openssl_is_told_in_one_line
+    program = 'def require(name) = name == "openssl" ? raise(LoadError) : super; require "gyre/web/acme/key"'
+    run = ruby("-e", program)
+    assert_match(/acme needs Ruby's openssl, which is missing: install/, run.err)
+  end
+
+  private
+
+  def pebble = self.class.pebble
+
+  def key = Key.new(Key.generate)
+
+  def store(directory = "https://a.test/dir", *names)
+    Store.new(names.empty? ? [NAME] : names, @folder, directory).tap { |store| store.prepare(@log) }
+  end
+
+  def keeper(store = store(), &changed)
+    Keeper.new({ certificates: store, acme_directory: pebble.directory }, log: @log, tls: pebble.tls, &changed || -> {})
+  end
+
+  def look(keeper) = Gyre.run { keeper.look }
+
+  def authority(suggested: nil, skew_s: 0)
+    Struct.new(:skew_s, :suggested) { def suggestion(_) = suggested }.new(skew_s, suggested)
+  end
+
+  def certificate(lifetime_s, left_s)
+    Struct.new(:not_before, :not_after).new(Time.now + left_s - lifetime_s, Time.now + left_s)
+  end
+
+  def serve(store)
+    app = ->(_) { [200, { "content-type" => "text/plain" }, ["app"]] }
+    @server = Gyre::Web::Server.new(app, bind: ["tcp://127.0.0.1:#{pebble.http_port}", "ssl://127.0.0.1:0"], tls: store.certificates, acme: store,
+                                         https_redirect: true, ready_path: "/ready", log: @log).start
+  end
+
+  def get(path) = Net::HTTP.get_response(URI("http://127.0.0.1:#{pebble.http_port}#{path}"))
+
+  def issuer
+    socket = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", @server.endpoints.last.port), GyreTest::OpenSSLPeer.client)
+    socket.sync_close = true
+    socket.hostname = NAME
+    socket.connect
+    socket.peer_cert.issuer.to_s
+  ensure
+    socket&.close
+  end
+
+  def killed(&block)
+    _, status = Process.wait2(fork(&block))
+    assert_equal 9, status.termsig
+  end
+end
