@@ -4,6 +4,8 @@
 # renew`, restarts, --check; the authority is Debian's pebble.
 
 require "test_helper"
+require "etc"
+require "gyre/cli/serve"
 require "gyre/web/acme/keeper"
 require "support/openssl_peer"
 require "support/pebble"
@@ -50,6 +52,25 @@ class WebACMEServeTest < Minitest::Test
       response = Net::HTTP.start("127.0.0.1", pebble.http_port) { |http| http.get("/a", "host" => NAME) }
       assert_equal ["301", "https://#{NAME}/a"], [response.code, response["location"]]
     end
+  end
+
+  def test_the_user_who_takes_over_owns_the_folder
+    skip "this is root's" unless Process.uid.zero?
+    flags = ["--user", "nobody", "--acme", NAME, "--acme-folder", "a/kept", "-b", "tcp://127.0.0.1:#{pebble.http_port}", "-b", "ssl://127.0.0.1:0"]
+    serve(*flags, port: false, mode: 0o755, env: trusting) do |program|
+      owners = Dir.glob("a/**/*", base: program.folder).map { |path| File.stat(File.join(program.folder, path)).uid }
+      assert_equal [Etc.getpwnam("nobody").uid], owners.uniq
+      assert_operator owners.size, :>=, 4
+    end
+  end
+
+  def test_settings_that_do_not_fit_are_refused_and_variables_of_thruster_need_a_server_that_names_no_address
+    complete = ->(**settings) { Gyre::CLI::Serve.new.send(:with_certificates, settings) }
+    { { bind: ["tcp://*:80"] } => "none of the addresses is for https", { port: 80 } => "add -b 'ssl://*:443'", { tls: true } => "leave out tls" }
+      .each { |settings, words| assert_includes assert_raises(Gyre::UsageError) { complete.call(acme: [NAME], **settings) }.message, words }
+    assert_equal ["tcp://*:80", "ssl://*:443"], complete.call(acme: [NAME], acme_folder: "a")[:bind]
+    assert_equal({ port: 80 }, complete.call(port: 80, acme_folder: "a"))
+    assert_includes assert_raises(ArgumentError) { Gyre::Web::SETTINGS[:acme].check("*.example.org") }.message, "a host name without *"
   end
 
   def test_a_check_orders_nothing_and_leaves_nothing

@@ -154,6 +154,12 @@ class WebACMETest < Minitest::Test
     assert store.lock { true } # of the killed process
   end
 
+  def test_a_full_disk_orders_nothing
+    store = store()
+    store.stub(:write, ->(*) { raise Errno::ENOSPC }) { Authority.stub(:new, ->(*, **) { flunk }) { look(keeper(store)) } }
+    assert_match(/gyre: acme: No space left on device/, @out.string)
+  end
+
   def test_a_broken_certificate_is_replaced_and_thrusters_are_taken_over
     broken = store().path(NAME)
     certificate, key = File.read(broken).split(/(?<=END CERTIFICATE-----\n)/)

@@ -38,6 +38,7 @@ module Gyre
       # Solid Queue's program, which runs if the variable of its Puma plugin is set.
       SOLID_QUEUE = %w[bin/jobs].freeze
       LISTENING = %i[bind host port].freeze
+      HTTPS = %r{\A(?:ssl|https)://}
       # Addresses of a server with ACME, whose ports variables may change.
       PORTS = { "tcp://*:" => ["HTTP_PORT", 80], "ssl://*:" => ["HTTPS_PORT", 443] }.freeze
       # The effects of signals on a server with workers.
@@ -97,6 +98,7 @@ module Gyre
         settings = { acme: (from_environment("TLS_DOMAIN", :acme) if alone) }.compact.merge(settings)
         return settings.except(:acme_folder) unless settings[:acme]
         raise UsageError, "acme: leave out tls, which takes a certificate of development" if settings[:tls] == true
+        raise UsageError, "acme: none of the addresses is for https: add -b 'ssl://*:443'" if listens && Array(settings[:bind]).grep(HTTPS).empty?
 
         require "gyre/web/acme/keeper"
         binding = ENV.values_at("EAB_KID", "EAB_HMAC_KEY")

@@ -3,7 +3,7 @@
 # The self-signed certificate of `gyre serve --tls` for this machine, kept in the user's cache so
 # that a browser's exception stays valid. Used by Gyre::Web::TLSContexts.
 
-require "digest"
+require "digest/sha2"
 require "fileutils"
 require "openssl"
 require "resolv"

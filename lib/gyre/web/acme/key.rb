@@ -3,7 +3,7 @@
 # An ACME account's key: thumbprint (RFC 7638) and JSON Web Signatures (RFC 7515, ES256). Read by
 # Store in all processes, because answers to challenges follow from it alone. No network.
 
-require "digest"
+require "digest/sha2"
 require "gyre/errors"
 require "json"
 begin
