@@ -43,7 +43,7 @@ class PartsTest < Minitest::Test
   def test_names_are_there_beside_a_server_that_loaded_a_part_of_them
     skip "the parts need the extension" unless NATIVE
     names = NAMES.values.flatten.grep(/HTTP|WebSocket|SSE|Broadcast|DNS/)
-    run = ruby("-w", "-rgyre/web", "-rgyre", "-e", ASK, *names, gems: true)
+    run = ruby("-w", "-rgyre/web", "-rgyre/cluster/mold", "-rgyre/cluster/worker", "-rgyre", "-e", ASK, *names, gems: true)
     assert_equal ["", ""], [run.out, run.err]
   end
 

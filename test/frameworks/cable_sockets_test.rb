@@ -40,6 +40,7 @@ class CableSocketsTest < Minitest::Test
     end
     class PagesController < ActionController::Base
       def broadcast = ActionCable.server.broadcast(params[:to], JSON.parse(params[:data])).then { head(:ok) }
+      def raw = ActionCable.server.broadcast(params[:to], params[:data], coder: nil).then { head(:ok) }
       def disconnect = ActionCable.server.remote_connections.where(user: params[:user]).disconnect.then { head(:ok) }
       def figures = render(json: [ActionCable.server.connections.size, Thread.list.size, $left])
       def frames = render(json: $frames)
@@ -49,7 +50,7 @@ class CableSocketsTest < Minitest::Test
     $frames = $sent = 0
     Gyre::WebSocket.singleton_class.prepend(Module.new { def frame(*) = ($frames += 1) && super })
     ActionCable.server.config.cable = { "adapter" => ENV.fetch("ADAPTER", "async") }
-    CableApp.routes.append { %w[broadcast disconnect figures frames listen sent].each { |name| get name, to: "pages##{name}" } }
+    CableApp.routes.append { %w[broadcast raw disconnect figures frames listen sent].each { |name| get name, to: "pages##{name}" } }
     CableApp.initialize!
     run CableApp
   RUBY
@@ -107,6 +108,7 @@ class CableSocketsTest < Minitest::Test
     cable.send("subscribe", "Nothing").send("message", "ChatChannel", action: "fail")
     cable.send("message", "ChatChannel", action: "slow", s: 0.2).send("message", "ChatChannel", action: "echo", text: "after")
     assert_equal %w[slow echo], Array.new(2) { cable.read["message"].keys.first }
+    ["no JSON", '"\ud800"'].each { |text| assert_equal "200", get(url, "/raw?to=chat&data=#{URI.encode_www_form_component(text)}").code }
     get(url, "/broadcast?to=chat&data=7")
     assert_equal({ "identifier" => '{"channel":"ChatChannel"}', "message" => 7 }, cable.read)
     cable.send("unsubscribe", "ChatChannel").subscribed("BlockChannel")

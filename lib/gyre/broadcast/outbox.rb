@@ -3,6 +3,8 @@
 # A queue of messages to another process, in order and in bounded memory. Drops, counts and reports
 # messages beyond the limit. Filled by Relay and the supervisor, emptied by one fiber.
 
+require "gyre/broadcast/unloaded"
+
 module Gyre
   module Broadcast
     class Outbox

@@ -4,6 +4,7 @@
 # It begins with the sending process's name and that process's number for the message, by which
 # duplicates are recognized. Knows no subscribers.
 
+require "gyre/broadcast/unloaded"
 require "json"
 require "securerandom"
 

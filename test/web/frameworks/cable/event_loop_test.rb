@@ -50,6 +50,17 @@ class CableEventLoopTest < Minitest::Test
     end
   end
 
+  def test_the_newest_cables_loop_gets_the_tasks_of_other_loops
+    first, second = [], []
+    [first, second].each do |jobs|
+      calls = Struct.new(:jobs) { def post(job) = jobs << job }.new(jobs)
+      in_a_loop { @loop.adopt(Struct.new(:thread_calls).new(calls)) }
+      in_a_loop { @loop.post { raise "in another loop" } }
+    end
+    assert_equal [1, 1], [first, second].map(&:size)
+    assert_empty @errors
+  end
+
   def test_timers_of_one_interval_share_a_fiber_and_keep_their_order
     ticks = []
     in_a_loop do |task|
@@ -71,6 +82,7 @@ class CableEventLoopTest < Minitest::Test
       from = ticks.size
       task.async { sleep 0.001 until ticks.size > from + 3 }.wait
       assert_equal [:stays], ticks.drop(from).uniq
+      assert_nil timers[:ends].task # which may hold a cable
       timers[:stays].shutdown
     end
   end

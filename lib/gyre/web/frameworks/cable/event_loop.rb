@@ -11,8 +11,10 @@ module Gyre
       # Any thread may call {#post}.
       class EventLoop
         # A repeated call. Timers of one interval share a fiber.
-        Timer = Struct.new(:task, :due_s, :over) do
-          def shutdown = self.over = true
+        Timer = Struct.new(:task, :due_s) do
+          # The task may hold a cable, and the interval be long.
+          def shutdown = self.task = nil
+          def over = task.nil?
         end
 
         # The block gets errors of tasks.
@@ -22,10 +24,10 @@ module Gyre
           @ticking = {} # intervals whose timers have their fiber
         end
 
-        # Takes the loop of the first cable, for calls of other threads and for timers that wait for
-        # a loop.
+        # Takes the loop of the newest cable, for calls of other threads and loops, and for timers
+        # that wait for a loop. An earlier server of the process may have ended.
         def adopt(socket)
-          @thread_calls ||= socket.thread_calls
+          @thread_calls, @scheduler = socket.thread_calls, Fiber.scheduler
           @timers.keys.each { |interval| begin_ticking(interval) }
         end
 
@@ -52,7 +54,8 @@ module Gyre
 
         private
 
-        def inside? = Fiber.scheduler.is_a?(Scheduler)
+        # False in loops of others, such as that of Broadcast::Redis, which have no cables.
+        def inside? = @scheduler ? @scheduler.equal?(Fiber.scheduler) : Fiber.scheduler.is_a?(Scheduler)
 
         def begin_ticking(interval)
           return if @ticking[interval] || !(@thread_calls || inside?)

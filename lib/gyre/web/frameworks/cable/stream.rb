@@ -14,7 +14,7 @@ module Gyre
           def worker_pool_stream_handler(broadcasting, user_handler, coder: nil)
             handler = super
             usual = !user_handler && !coder && Cable.socket(connection)&.usual? &&
-                    Cable.own?(self.class, :transmit, :stream_handler, :default_stream_handler)
+                    Cable.own?(self.class, :transmit, :stream_handler, :default_stream_handler, :stream_transmitter, :stream_decoder)
             usual ? Stream.new(connection, @identifier, handler) : handler
           end
         end
@@ -30,13 +30,20 @@ module Gyre
             return super if ::ActionCable.server.logger&.debug? || ::ActiveSupport::Notifications.notifier.listening?("transmit.action_cable")
 
             streams, others = all.partition { |each| each.is_a?(Stream) }
-            others.each { |each| invoke_callback(each, message) }
-            return if streams.empty?
+            texts = streams.any? ? texts(streams, message) : {}
+            (texts ? others : all).each { |each| invoke_callback(each, message) }
+            texts&.each { |text, some| Cable.deliver(text, some.map(&:connection)) }
+          end
 
+          private
+
+          # Returns nil for a message that is not JSON: then each handler reports it, and the
+          # publisher gets no error.
+          def texts(streams, message)
             data = ::ActiveSupport::JSON.decode(message)
-            streams.group_by(&:identifier).each do |identifier, some|
-              Cable.deliver(::ActiveSupport::JSON.encode(identifier: identifier, message: data), some.map(&:connection))
-            end
+            streams.group_by(&:identifier).transform_keys { |identifier| ::ActiveSupport::JSON.encode(identifier: identifier, message: data) }
+          rescue StandardError
+            nil
           end
         end
 
