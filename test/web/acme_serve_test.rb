@@ -37,6 +37,9 @@ class WebACMEServeTest < Minitest::Test
       eventually(what: "the certificate in the worker") { certificate(program).issuer.to_s.include?("Pebble") }
       assert_includes ctl(program, "status"), "certificate #{NAME}: until "
       first = certificate(program).serial
+      program.signal(:USR2)
+      program.expect(/Hot restart: all workers run the new code/)
+      assert_equal first, certificate(program).serial
       assert_equal "renew: done\n", ctl(program, "renew")
       eventually(what: "the next certificate in the worker") { certificate(program).serial != first }
     end

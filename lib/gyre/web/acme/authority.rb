@@ -13,8 +13,6 @@ module Gyre
     module ACME
       # The authority refused a request or an order.
       class Refused < Error
-        TEXT_LIMIT = 500
-
         attr_reader :type, :retry_after_s # such as "rateLimited", 3600; or nil
 
         # `problem`: a Hash (RFC 9457), or a text.
@@ -22,7 +20,7 @@ module Gyre
           problem = { "detail" => problem } unless problem.is_a?(Hash)
           @type = problem["type"].to_s[/[^:]+\z/]
           @retry_after_s = retry_after_s
-          super([@type, problem["detail"]].compact.join(": ").gsub(/[^[:print:]]/, "?")[0, TEXT_LIMIT])
+          super([@type, problem["detail"]].compact.join(": ").gsub(/[^[:print:]]/, "?")[0, 500])
         end
       end
 
@@ -96,11 +94,7 @@ module Gyre
         def check(response)
           return response if response.ok?
 
-          problem = begin
-            JSON.parse(response.text)
-          rescue JSON::ParserError
-            "#{response.status} #{response.text}"
-          end
+          problem = response["content-type"].to_s.include?("json") ? response.json : "#{response.status} #{response.text}"
           raise Refused.new(problem, response.retry_after_s)
         end
 

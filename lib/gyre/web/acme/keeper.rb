@@ -28,14 +28,10 @@ module Gyre
           @stamp = @store.stamp
         end
 
-        # Begins a task; returns self.
+        # Begins its tasks; returns self.
         def start(task)
-          task.async("certificates", transient: true) do
-            loop do
-              look
-              sleep(TICK_S)
-            end
-          end
+          task.async("first certificates", transient: true) { look }
+          task.every(TICK_S, "certificates") { look }
           self
         end
 
