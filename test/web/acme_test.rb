@@ -124,9 +124,21 @@ class WebACMETest < Minitest::Test
   def test_the_authority_may_ask_to_wait_longer
     store = store()
     keeper = keeper(store)
-    Authority.stub(:new, ->(*, **) { raise Refused.new({ "type" => "urn:ietf:params:acme:error:rateLimited" }, 5000) }) { look(keeper) }
-    assert_in_delta Time.now.to_f + 5000, store.state(NAME)["next_at"], 5
-    assert_match(/acme: #{NAME}: rateLimited; the next try is in 5000 s/, @out.string)
+    limited = ->(*, **) { raise Refused.new({ "type" => "urn:ietf:params:acme:error:rateLimited" }, 500_000) }
+    Authority.stub(:new, limited) { 2.times { look(keeper) } }
+    assert_in_delta Time.now.to_f + 500_000, store.state(NAME)["next_at"], 5
+    assert_equal 1, @out.string.scan("acme: #{NAME}: rateLimited; the next try is in 500000 s").size
+  end
+
+  # A certificate may have been removed, and a clock set back.
+  def test_a_missing_certificate_and_a_time_far_ahead_wait_for_nothing
+    store = store()
+    [1800, 80 * 86_400].each do |ahead|
+      store.write("#{NAME}.json", JSON.generate("next_at" => Time.now.to_f + ahead))
+      tried = 0
+      Authority.stub(:new, ->(*, **) { (tried += 1) && raise(Refused, "later") }) { look(keeper(store)) }
+      assert_equal 1, tried
+    end
   end
 
   # --- the folder ---

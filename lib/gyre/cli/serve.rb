@@ -312,7 +312,7 @@ module Gyre
       def from_environment(variable, name)
         text = ENV[variable].to_s
         row = Web::SETTINGS[name]
-        row.check(row.list ? text.split(",") : text) unless text.empty?
+        row.check(row.list ? text.split(/\s*,\s*/) : text) unless text.empty?
       rescue ArgumentError => error
         raise UsageError, "#{variable}=#{text} in the environment: #{error.message}"
       end

@@ -15,6 +15,8 @@ module Gyre
         BACKOFF_S = [60, 600, 6000, 86_400].freeze
         # Least seconds between two certificates of a name, whatever the authority suggests.
         PAUSE_S = 3600
+        # Most seconds that an authority may ask to wait.
+        REST_S = 8 * Authority::DAY_S
         # A certificate of fewer seconds is renewed at half its lifetime.
         SHORT_S = 10 * Authority::DAY_S
 
@@ -76,10 +78,10 @@ module Gyre
         # killed each time waits longer, too.
         def attend(name, now: false)
           state = @store.state(name)
-          return if !now && rests?(state)
+          current = @store.certificate(name)
+          return if !now && rests?(state) && (current || state["failures"])
 
           keep(name, failing(state))
-          current = @store.certificate(name)
           authority = Authority.new(@directory, @store.key, **@options)
           @log.error("acme: this machine's clock is wrong by #{-authority.skew_s.round} s") unless authority.skew_s.zero?
           left_s, again_s = left(authority, current)
@@ -94,8 +96,8 @@ module Gyre
           authority&.close
         end
 
-        # A time more than a day ahead was set by a wrong clock.
-        def rests?(state) = (0..(Authority::DAY_S * 1.2)).cover?(state["next_at"].to_f - Time.now.to_f)
+        # A time too far ahead was set by a wrong clock.
+        def rests?(state) = (0..REST_S).cover?(state["next_at"].to_f - Time.now.to_f)
 
         # Returns the seconds until the renewal, with a third of the lifetime left at the latest,
         # and until the next question.
@@ -123,7 +125,7 @@ module Gyre
 
         def failed(name, error)
           state = @store.state(name)
-          wait_s = [state["next_at"].to_f - Time.now.to_f, error.is_a?(Refused) ? error.retry_after_s.to_f : 0].max
+          wait_s = [state["next_at"].to_f - Time.now.to_f, error.is_a?(Refused) ? error.retry_after_s.to_f : 0].max.clamp(0, REST_S)
           clock = "; is this machine's clock right? It says #{Time.now.utc}" if error.message.match?(/certificate (has expired|is not yet valid)/)
           keep(name, { **state, "next_at" => Time.now.to_f + wait_s, "error" => "#{error.message}#{clock}" })
           @log.error("acme: #{name}: #{error.message}#{clock}; the next try is in #{wait_s.round} s")

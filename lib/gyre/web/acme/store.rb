@@ -33,11 +33,11 @@ module Gyre
         # `folder`: of all authorities; `directory`: the authority's URL; `account_key`: file of a
         # PEM, or nil for one in the folder.
         def initialize(names, folder, directory, account_key = nil)
-          @names = names
+          @names = names.uniq
           @parent = File.expand_path(folder)
           @folder = File.join(@parent, directory.sub(%r{\Ahttps?://}, "").gsub(/[^\w.-]+/, "_"))
           @account_key = account_key || file("account.pem")
-          @missing = names
+          @missing = @names
         end
 
         # Makes what is missing: the account's key and, for each name, a self-signed certificate.
