@@ -182,7 +182,7 @@ module Gyre
           app = load_app(settings)
           @holdings.open unless early
           settings[:certificates]&.prepare(log)
-          server(app, settings, environment, log, listeners: @holdings.listeners, manager: manager, before_stop: manager.method(:stopping)).listen
+          server(app, settings, environment, log, listeners: @holdings.listeners, manager: manager).listen
         end
         server.run do
           serving_alone(server, environment, log, manager)

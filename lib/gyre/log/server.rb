@@ -63,7 +63,7 @@ module Gyre
                      successor: nil, handover: nil, manager: nil)
         Loop.require_native("the log server")
         @limits = Limits.from(limits)
-        @report, @handover, @signals = report, handover, signals
+        @report, @handover = report, handover
         @inputs = Inlet.all(bind, inputs, tls)
         @ingest = Ingest.new(services_limit: @limits.services_limit)
         @routing = Routing.new(@ingest, logs: logs, default_log: default_log, levels: levels, raw: raw, origin: origin,
@@ -73,7 +73,7 @@ module Gyre
         @sessions = Sessions.new(SESSIONS_LIMIT) { |id, service| @ingest.session(id, @routing.stored(id, service)) }
         @hub = Hub.new(self, key)
         @acceptors = []
-        @lifecycle = Lifecycle.new(self, @hub, @acceptors, handover, successor, manager)
+        @lifecycle = Lifecycle.new(self, @hub, @acceptors, successor, signals: signals, handover: handover, manager: manager)
       end
 
       # Opens the sockets, so that clients can connect before {#run} serves them.
@@ -105,29 +105,28 @@ module Gyre
       # @raise permanent errors of an output
       def run(&block)
         listen
-        serve = ->(task) { @lifecycle.serve(task, @signals) { block&.call(self) } }
-        Task.current? ? serve.call(Task.current) : Gyre.run("gyre log", &serve)
+        @lifecycle.run { block&.call(self) }
       ensure
         close
       end
 
       # Requests the server's end. After a second call, the server ends without waiting for the
       # outputs. Any thread or signal handler may call this method.
-      def stop = @hub.loop.emit(:stop_serving)
+      def stop = @lifecycle.stop
 
       # Requests that all outputs reopen their files.
-      def reopen = @hub.loop.emit(:reopen)
+      def reopen = @lifecycle.reload
 
       # Reopens files, and tells a connection whether all outputs succeeded.
       # @param connection [#reopened]
       def reopen_for(connection) = @lifecycle.reopen("as a client has asked") { |done| connection.reopened(done) }
 
       # Requests a restart.
-      def restart = @hub.loop.emit(:restart)
+      def restart = @lifecycle.post(:restart)
 
       # @return [Hash{Symbol => Object}] figures, as `gyre log status --json` prints them
       def status
-        { version: VERSION, pid: Process.pid, uptime_s: (Clock.now - @lifecycle.started_s).round(1),
+        { version: VERSION, pid: Process.pid, uptime_s: @lifecycle.uptime_s.round(1),
           messages: @ingest.messages, filtered: @ingest.filtered, cut: @hub.cut, rates: @hub.rates,
           bytes: @hub.flow.bytes, paused: @hub.flow.paused?, pauses: @hub.flow.pauses,
           connections: @hub.connections.size, clients: @hub.connections.keys.first(CONNECTIONS_LISTED).map(&:to_h),

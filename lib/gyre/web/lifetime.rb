@@ -1,88 +1,52 @@
 # frozen_string_literal: true
 
-# One run of a web server, from its start to an orderly end. Made by Gyre::Web::Server.
-#
-#   :waiting ── run ──► :serving ── stop, INT, TERM ──► :draining ── all served ──► ended
-#                          │                              │ time over: cancelled ──►  │
-#                          ├── stop_now ──────────────────┴── second signal ─────────►┤
-#                          └── an exception ends the run ──► :broken ────────────────►┘
+# One run of a web server. Made by Gyre::Web::Server. Its stop lets requests finish; what still runs
+# then is cancelled.
 #
 # If the server has started the loop, the app's remaining fibers (Fiber.schedule, Async) are
 # cancelled at the end.
 
-require "gyre/clock"
+require "gyre/lifetime"
 require "gyre/settings/units"
-require "gyre/signals"
-require "gyre/web/signals/commands"
 
 module Gyre
   module Web
-    class Lifetime
+    class Lifetime < Gyre::Lifetime
       # Maximum seconds for cancelled fibers of the app to end.
       UNWIND_S = 1.0
-
-      # Calls all steps in order, even if one raises.
-      def self.each_of(step, *others)
-        step.call
-      ensure
-        each_of(*others) if others.any?
-      end
 
       attr_reader :scheduler # nil before it runs
 
       # `signals` that stop the server: an Array of names; true: INT and TERM; false: none; nil: INT
       # and TERM if the server runs on the main thread. `hang_up` reopens and reloads files.
       # `abandon` is called last, if cancelled requests continue.
-      def initialize(log:, shutdown_timeout_s:, signals:, before_stop:, hang_up:, abandon:)
+      def initialize(log:, shutdown_timeout_s:, signals:, before_stop:, manager:, hang_up:, abandon:)
+        super("main", signals: signals, manager: manager)
         @log = log
         @shutdown_timeout_s = shutdown_timeout_s
-        @signals = signals
         @before_stop = before_stop
         @hang_up = hang_up
         @abandon = abandon
-        @commands = Commands.new
-        @phase = :waiting
-        @began_s = Clock.now
+        @count = 0
       end
 
-      # Requests :stop, :stop_now or :hang_up. Any thread or signal handler may call it.
-      def post(message) = @commands.post(message)
-
-      def stopping? = @phase == :draining
-
-      def uptime_s = Clock.now - @began_s
-
       # Yields on the loop, serves until a stop, and calls `finish` on the loop.
-      def run(http, listening, finish:)
+      def run(http, listening, finish:, &start)
         @http = http
         @listening = listening
-        handle_signals do
-          in_task do
-            @phase = :serving
-            @scheduler = Fiber.scheduler
-            @commands.start
-            yield
-            serve
-            served = true
-          ensure
-            Lifetime.each_of(-> { @commands.stop }, -> { break_off unless served }, finish)
-          end
-        end
-      ensure
-        @commands.stop
+        @finish = finish
+        @thread = Thread.current
+        super(&start)
       end
 
       private
 
-      # Runs the block in the current task, or in a Gyre.run if there is none. Starts no child in
-      # the current task, because a stop ends children before their parent.
-      def in_task(&block)
-        return block.call if Task.current?
-
-        Gyre.run do |task|
-          block.call
+      def in_task
+        super do |task|
+          @scheduler = Fiber.scheduler
+          yield
         ensure
-          cancel_fibers(task)
+          cancel_fibers(task) if task
         end
       end
 
@@ -102,66 +66,65 @@ module Gyre
         end
       end
 
+      # Keeps a handler of HUP that the program has set.
+      def handle_signals(&block)
+        @signals = %w[INT TERM] if @signals.nil? ? Thread.current == Thread.main : @signals == true
+        if @signals && @signals.include?("INT") && Terminal.handler == "DEFAULT"
+          @terminal = Terminal.new
+          @signals += ["HUP"]
+        end
+        super
+      end
+
       # The first signal lets requests finish, the second cancels them, and a later one raises
       # Interrupt. Each signal starts a watch (Commands#watch), because an app that computes blocks
       # the loop.
-      def handle_signals(&block)
-        return yield unless @signals.nil? ? Thread.current == Thread.main : @signals
+      def on_signal(name)
+        return super if name == "HUP" && @terminal
 
-        names = @signals.is_a?(Array) ? @signals : %w[INT TERM]
-        count = 0
-        thread = Thread.current
-        on_signal = lambda do |name|
-          count += 1
-          raise Interrupt, name if count > 2 || @phase == :broken
+        @count += 1
+        raise Interrupt, name if @count > 2 || @phase == :broken
 
-          post(count > 1 ? :stop_now : :stop)
-          @commands.watch(thread, count > 1 ? 0 : @shutdown_timeout_s) { |event| not_heard(event) }
-        end
-        Signals.handle(names, on_signal) { TaskSignal.handle { names.include?("INT") ? heed_hang_up(&block) : yield } }
+        stop(now: @count > 1)
+        @commands.watch(@thread, @count > 1 ? 0 : @shutdown_timeout_s) { |event| not_heard(event) }
       end
 
-      # HUP is a request to reopen logs, or comes from the kernel when the terminal ends. Keeps a
-      # handler of HUP that the program has set.
-      def heed_hang_up(&block)
-        return yield unless Terminal.handler == "DEFAULT"
-
-        terminal = Terminal.new
-        Signals.handle(%w[HUP], ->(_name) { post(terminal.ended? ? :stop : :hang_up) }, &block)
-      end
+      def hasty? = false
 
       # Called in the watch's thread.
       def not_heard(event)
         return give_up("a request that computes goes on") if event == :still
 
         @log.error("a request computes and keeps the server from stopping; it is cancelled")
-        post(:stop_now)
+        stop(now: true)
       end
 
-      def take = @commands.take.tap { |message| @hang_up.call if message == :hang_up }
+      def on_start(&start) = start.call
 
-      def serve
-        message = take until %i[stop stop_now].include?(message)
-        gently = message == :stop
-        @phase = :draining
+      def on_reload = reloading(&@hang_up)
+
+      def on_stop(now)
         @before_stop&.call
         quit_listening
-        @log.info(gently ? farewell : "Stopping at once")
-        ending = shutdown(gently ? @shutdown_timeout_s : 0)
-        until (message = take) == :ended
-          next unless message == :stop_now
+        @log.info(now ? "Stopping at once" : farewell)
+        @ending = shutdown(now ? 0 : @shutdown_timeout_s)
+      end
 
-          ending.stop
-          ending = shutdown(0)
-          @log.info("Stopping at once")
-        end
-        @log.info(ending.wait ? "Stopped" : "Stopped. What still ran was cancelled")
+      def on_stop_now
+        @ending.stop
+        @ending = shutdown(0)
+        @log.info("Stopping at once")
+      end
+
+      def on_ended
+        @log.info(@ending.wait ? "Stopped" : "Stopped. What still ran was cancelled")
         give_up_requests
       end
 
+      def on_finish = Lifetime.each_of(-> { break_off if @phase == :broken }, @finish)
+
       # Ends the run and its requests after an exception, or when the task is stopped.
       def break_off
-        @phase = :broken
         quit_listening
         @http.shutdown(0)
         give_up_requests

@@ -41,7 +41,7 @@ module Gyre
       # @param signals [Boolean, Array<String>, nil] whether INT and TERM stop it
       # @param listeners [Array<Gyre::Listener>, nil] open ones, in place of bind
       # @param before_stop [#call, nil] called on the loop before the end
-      # @param manager [#reloading, nil] is called with a block that reloads
+      # @param manager [#reloading, #stopping, nil] is told of reloads and of the end
       # @param abandon [#call, nil] called last, if cancelled requests continue; nil: {#run} waits
       # @param acme [Object, nil] the store of certificates that `gyre serve` orders
       # @param settings [Hash] others of docs/configuration.md: static, log_format, metrics, …
@@ -63,7 +63,7 @@ module Gyre
         @cancels = settings[:cancel_when_client_gone]
         @watches = settings[:watchdog]
         @lifetime = Lifetime.new(log: log, shutdown_timeout_s: settings[:shutdown_timeout], signals: signals, before_stop: before_stop,
-                                 hang_up: -> { manager ? manager.reloading { hang_up } : hang_up },
+                                 manager: manager, hang_up: method(:hang_up),
                                  abandon: -> { [@access_log&.close, abandon&.call] })
         @metrics = ControlServer.new(ControlApp.new(self), bind: settings[:metrics], log: log)
       end
@@ -131,7 +131,7 @@ module Gyre
       # thread or signal handler may call it.
       # @param now [Boolean] cancels requests at once
       # @return [void]
-      def stop(now: false) = @lifetime.post(now ? :stop_now : :stop)
+      def stop(now: false) = @lifetime.stop(now: now)
 
       # Reloads certificates, keys, authorities and revocation lists for new connections, like HUP.
       # On an error, keeps the old files' content and logs the reason. Any thread may call it.
@@ -147,7 +147,7 @@ module Gyre
 
       # Reopens and reloads files soon, like HUP. Any thread or signal handler may call it.
       # @return [void]
-      def reload = @lifetime.post(:hang_up)
+      def reload = @lifetime.reload
 
       # Reopens the access log's file, like HUP. Logs an error; keeps the old file if opening fails.
       # @return [Boolean] false if the log has no file

@@ -4,6 +4,7 @@
 # sockets that it opened.
 
 require "test_helper"
+require "support/manager"
 require "support/processes"
 require "gyre/cli/serve"
 require "gyre/cli/process/service_manager"
@@ -11,37 +12,7 @@ require_relative "../../web/serving"
 
 class CLIServiceManagerTest < Minitest::Test
   include GyreTest::Serving
-
-  # Stands in for systemd: what it has been told. It reads all the time, because a server waits for
-  # no manager whose queue is full.
-  class Manager
-    attr_reader :path
-
-    def initialize(folder)
-      @path = File.join(folder, "notify")
-      @socket = Socket.new(:UNIX, :DGRAM)
-      @socket.bind(Addrinfo.unix(@path))
-      @told = []
-      @lock = Mutex.new
-      @thread = Thread.new { told while @socket.wait_readable }
-    end
-
-    def told
-      @lock.synchronize do
-        while (message = @socket.recv_nonblock(4096, exception: false)) != :wait_readable
-          @told << message
-        end
-        @told
-      end
-    end
-
-    def stop_reading = @thread.kill.join
-
-    def close
-      stop_reading
-      @socket.close
-    end
-  end
+  include GyreTest::WithManager
 
   def test_without_a_manager_nothing_is_told
     manager = Gyre::CLI::ServiceManager.new({})
@@ -166,15 +137,6 @@ class CLIServiceManagerTest < Minitest::Test
   end
 
   private
-
-  def with_manager
-    Dir.mktmpdir do |folder|
-      manager = Manager.new(folder)
-      yield manager
-    ensure
-      manager&.close
-    end
-  end
 
   # As systemd does: the descriptors from 3 on, and LISTEN_PID is the process that is started.
   def activated(folder, flags, sockets)

@@ -7,7 +7,7 @@ require "gyre/cli/flags"
 require "gyre/cli/listen_errors"
 require "gyre/cli/process/privileges"
 require "gyre/cli/process/service_manager"
-require "gyre/signals"
+require "gyre/lifetime"
 require "gyre/cluster/hooks"
 require "gyre/cluster/mold"
 require "gyre/web/log"
@@ -76,56 +76,29 @@ module Gyre
           @manager = ServiceManager.new
           log = privileges.making((@values[:log] unless @values[:log] == "-")) { open_log }
           @sockets = explaining("--bind") { Gyre::DNS::Sockets.new(addresses, workers: @values[:workers] || 1) }
-          part = @values[:workers] ? supervisor(@values[:workers]) : explaining("--bind") { Service.new(make_server(log), log, @err) }
-          @metrics = explaining("--metrics") { metrics(@values[:workers] ? part.crew : part) }
+          count = @values[:workers]
+          run = count ? workers(count) : explaining("--bind") { Service.new(make_server(log), log, @err, manager: @manager) }
+          @metrics = explaining("--metrics") { metrics(count ? run.crew : run) }
           privileges.drop
-          return supervise(part) if @values[:workers]
-
-          part.run do |server|
+          well = run.run do
             serve_metrics
-            announce
-            heed("INT", "TERM", "HUP") { |name| name == "HUP" ? @manager.reloading { part.reload_now } : stopping { server.stop } }
+            announce unless count
           end
-          DONE
-        end
-
-        def heed(*names, &block)
-          Task.current.async("signals", transient: true) { Gyre.signals(*names).each(&block) }
-        end
-
-        def stopping
-          @manager.stopping
-          yield
+          well == false ? FAILED : DONE
         end
 
         # The first process owns the sockets. Its mold reads rules and zones and forks the workers.
-        def supervisor(count)
+        def workers(count)
           require "gyre/cli/process/restart"
-          require "gyre/cluster/supervisor"
+          require "gyre/cluster/runner"
           require "gyre/web/control/metrics"
           command = Restart.command
-          Cluster::Supervisor.new(
+          supervisor = Cluster::Supervisor.new(
             count: count, listeners: @sockets.listeners, log: Web::Log.new(notices: @err, errors: @err), shutdown_timeout: STOP_S,
             ready: -> { announce(" with #{count} workers") }, figures: Web::Metrics,
             spawn: -> { Cluster::Mold.spawn(command, @sockets, environment: Restart.environment) }
           )
-        end
-
-        def supervise(supervisor)
-          well = supervisor.run do
-            serve_metrics
-            heed("INT", "TERM", "HUP", "USR1", "CHLD") do |name|
-              case name
-              when "HUP" then @manager.reloading { supervisor.reload }
-              when "USR1" then supervisor.rolling_restart
-              when "CHLD" then supervisor.reap
-              else stopping { supervisor.stop }
-              end
-            end
-          end
-          raise StartError, supervisor.failure if supervisor.failure
-
-          well ? DONE : FAILED
+          Cluster::Runner.new(supervisor, manager: @manager)
         end
 
         def addresses = @values[:bind] || ["localhost:53"]
@@ -148,7 +121,9 @@ module Gyre
           server = make_server(log)
           hooks = Cluster::Hooks.new
           Cluster::Mold.new(link, hooks) do |index, own|
-            Cluster::Worker.new(index, own, hooks, Web::Log.new(errors: @err)) { Service.new(server, log, @err, worker: index - 1) }.run
+            Cluster::Worker.new(index, own, hooks, Web::Log.new(errors: @err)) do |options|
+              Service.new(server, log, @err, worker: index - 1, signals: options[:signals])
+            end.run
           end
         end
 
@@ -210,28 +185,14 @@ module Gyre
         end
       end
 
-      # A DNS server and its log, with the methods that Worker and ControlApp (Gyre::Web) call.
-      class Service
-        def initialize(server, log, err, worker: 0)
+      # One run of a DNS server and its log, in this process or in a worker.
+      class Service < Lifetime
+        def initialize(server, log, err, worker: 0, **options)
+          super("gyre dns", **options)
           @server = server
           @log = log
           @err = err
           @worker = worker
-        end
-
-        def run(&block) = @server.run(@worker, &block)
-
-        # Stops in a thread, because a signal handler may call this and must not take a lock.
-        def stop(**) = Thread.new { @server.stop }
-
-        def reload = Thread.new { reload_now }
-
-        def reload_now
-          @log.reopen if @log.is_a?(Web::LogFile)
-          @server.reload
-          @err.puts("gyre dns: rules and zones are read again")
-        rescue StandardError, ScriptError => error
-          @err.puts("gyre dns: not reloaded, the former rules and zones stay: #{error.message}")
         end
 
         def snapshot
@@ -239,6 +200,31 @@ module Gyre
         end
 
         def snapshots = { "0" => snapshot }
+
+        private
+
+        def on_start
+          serving do
+            @server.run(@worker) do
+              yield
+              @manager&.attend(Task.current) { "#{@server.stats[:queries]} requests" }
+            end
+          end
+        end
+
+        def on_stop(_now) = @server.stop
+
+        def on_stop_now; end
+
+        def on_reload
+          reloading do
+            @log.reopen if @log.is_a?(Web::LogFile)
+            @server.reload
+            @err.puts("gyre dns: rules and zones are read again")
+          rescue StandardError, ScriptError => error
+            @err.puts("gyre dns: not reloaded, the former rules and zones stay: #{error.message}")
+          end
+        end
       end
     end
   end

@@ -6,32 +6,27 @@
 require "gyre/cli/process/service_manager"
 require "gyre/cli/serve/holdings"
 require "gyre/cli/serve/launcher"
-require "gyre/cluster/supervisor"
+require "gyre/cluster/runner"
 require "gyre/http"
-require "gyre/signals"
 require "gyre/web/banner"
 require "gyre/web/control/server"
 require "gyre/web/restart_file"
-require "gyre/web/signals/commands"
 require "gyre/web/tls_contexts"
 
 module Gyre
   module CLI
     # Starts a supervisor and runs it.
-    class ServeWorkers
-      SIGNALS = %w[INT TERM HUP USR1 USR2 TTIN TTOU CHLD].freeze
-
+    class ServeWorkers < Cluster::Runner
       def initialize(settings, environment, count, endpoints:, log:, handover: nil)
+        terminal = Terminal.new if handover || Terminal.handler != "IGNORE" # a handover ignores HUP
+        super(manager: ServiceManager.new, handover: handover, terminal: terminal)
         @settings = settings
         @environment = environment
         @count = count
         @log = log
-        @handover = handover
         TLS::TicketKeys.adopt(handover && handover["secrets"])
         @holdings = Holdings.new(settings, endpoints: endpoints, log: log, handover: handover)
         @launcher = Launcher.new(@holdings)
-        @manager = ServiceManager.new
-        @terminal = Web::Terminal.new if handover || Web::Terminal.handler != "IGNORE" # a handover ignores HUP
       end
 
       # Serves until a signal. A rehearsal ends as soon as it could serve. Returns the exit status.
@@ -62,9 +57,7 @@ module Gyre
       end
 
       def supervise
-        well = Web::TaskSignal.handle(print: method(:print_tasks)) { @supervisor.run { begin_serving } }
-        raise StartError, @supervisor.failure if @supervisor.failure
-
+        well = run { begin_serving }
         @log.info("Stopped")
         well ? DONE : FAILED
       end
@@ -72,12 +65,9 @@ module Gyre
       # Called on the supervisor's loop.
       def begin_serving
         @task = task = Task.current
-        task.async("signals", transient: true) { Gyre.signals(*SIGNALS) { |signals| signals.each { |name| heed(name) } } }
-        @manager.attend(task, method(:lives?)) { status_line }
-        Web::RestartFile.watch(@settings[:restart_file]) { rolling_restart } if @settings[:restart_file]
+        Web::RestartFile.watch(@settings[:restart_file]) { on_rolling_restart } if @settings[:restart_file]
         task.async("control", transient: true) { serve_control }
         serves if @handover
-        @handover&.signal_again
       end
 
       def serve_control
@@ -91,34 +81,19 @@ module Gyre
         servers&.each(&:close) # before the loop's end, which would wait for them
       end
 
-      def heed(name)
-        case name
-        when "INT", "TERM" then stop
-        when "CHLD" then @supervisor.reap
-        when "HUP" then @terminal&.ended? ? stop : reload
-        when "USR1" then rolling_restart
-        when "USR2" then hot_restart
-        when "TTIN" then @supervisor.resize(+1)
-        when "TTOU" then @supervisor.resize(-1)
-        end
-      end
-
-      # Prints the tasks of supervisor and workers.
-      def print_tasks
-        Web::TaskSignal.print
-        @supervisor.signal_workers(:QUIT)
-      end
-
-      def stop
-        @manager.stopping
+      def on_stop(now)
         @replacing&.stop # else the next program would serve on
-        @supervisor.stop
+        super
       end
 
-      def reload
+      def on_reload
         @log.info("HUP: the workers open their log files and read their certificates again")
-        @manager.reloading { @supervisor.reload }
+        super
       end
+
+      def on_grow = @supervisor.resize(+1)
+
+      def on_shrink = @supervisor.resize(-1)
 
       # Also reads the certificates here, to find errors. Returns nil, or why the old ones stay.
       def reload_or_reason
@@ -130,7 +105,7 @@ module Gyre
       end
 
       # Returns a Promise of nil, or of the reason if the restart fails.
-      def rolling_restart
+      def on_rolling_restart
         @supervisor.rolling_restart do
           @manager.reloading
           @log.info("Rolling restart: the new code is being loaded")
@@ -138,7 +113,7 @@ module Gyre
       end
 
       # Returns a Promise of nil, or of the reason if the restart fails.
-      def hot_restart = @supervisor.begin_restart(:hot) { @replacing = @task.async("hot restart", transient: true) { replace } }
+      def on_restart = @supervisor.begin_restart(:hot) { @replacing = @task.async("hot restart", transient: true) { replace } }
 
       # Executes the next program; after any failure this one continues.
       def replace
@@ -162,18 +137,15 @@ module Gyre
       end
 
       def status_line
-        serving = @supervisor.workers.count(&:serving?)
         snapshots = @supervisor.crew.snapshots.values
         running = snapshots.sum { |snapshot| snapshot.dig("connections", "running").to_i }
         served = [*snapshots, *[@supervisor.crew.ended].compact].sum { |counts| counts["requests"].to_i }
-        "#{serving} of #{@supervisor.count} workers serve, #{running} requests running, #{served} served"
+        "#{super}, #{running} requests running, #{served} served"
       end
-
-      def lives? = @supervisor.stopping? || @supervisor.answering?(@manager.watchdog_s * 2)
 
       def commands
         { "/stop" => -> { stop && nil }, "/reload" => method(:reload_or_reason),
-          "/rolling-restart" => -> { rolling_restart.wait }, "/restart" => -> { hot_restart.wait },
+          "/rolling-restart" => -> { on_rolling_restart.wait }, "/restart" => -> { on_restart.wait },
           "/renew" => -> { @keeper ? @keeper.renew : "without acme there is nothing to renew, and before the workers serve" } }
       end
 

@@ -45,10 +45,10 @@ module Gyre
         @rates = Rates.new(@now_s, 0)
       end
 
-      def run(&block)
+      def run
         @loop.watch_timer(:tick, tick_s, tick_s)
         begin
-          @loop.each { |key| dispatch(key, block) }
+          @loop.each { |key| dispatch(key) }
         rescue IOError => error # another task closed the socket, and its watch is over
           report(error.message)
           retry
@@ -145,7 +145,7 @@ module Gyre
       private
 
       # Handles a key of the loop. Reports an error as the server's fault, and continues.
-      def dispatch(key, block)
+      def dispatch(key)
         case key
         when Connection, Acceptor then key.ready
         when :tick then tick
@@ -153,7 +153,6 @@ module Gyre
         when :tails then @tails.each_key(&:send_due)
         when :full then @flow.check(@connections.keys)
         when :room then @flow.release
-        else block.call(key)
         end
         @flow.yield_to_outputs
       rescue StandardError => error

@@ -1,28 +1,23 @@
 # frozen_string_literal: true
 
-# Runs a log server: starts its tasks, handles signals, and ends it in order. Gyre::Log::Server
-# sends stop, reopen and restart through the hub's loop.
-#
-#   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► STOPPING ── all is durable ──► ended
-#                                          │    ▲                            └── once more, or too late ─►┘
-#                                          └────┴─ restart, USR2: checks, stops reading, writes all, execs itself
+# One run of a log server: starts its tasks and ends it in order, when all is durable. A restart
+# (USR2) rehearses, stops reading, writes all, acknowledges it, and executes the next program.
 
 require "gyre/clock"
+require "gyre/lifetime"
 require "gyre/settings/units"
 require "gyre/task"
 
 module Gyre
   module Log
-    class Lifecycle
-      SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
+    class Lifecycle < Lifetime
       PART_S = 0.005
       # Seconds that mean no limit; longer than any uptime.
       UNLIMITED_S = 1e9
 
-      attr_reader :started_s
-
-      def initialize(server, hub, acceptors, handover, successor, manager)
-        @server, @hub, @acceptors, @handover, @successor, @manager = server, hub, acceptors, handover, successor, manager
+      def initialize(server, hub, acceptors, successor, **options)
+        super("gyre log", **options)
+        @server, @hub, @acceptors, @successor = server, hub, acceptors, successor
         @committer = server.committer
         @tasks = {} # :restart, :stop, and each reopening task
       end
@@ -31,21 +26,11 @@ module Gyre
       def abandoned? = @complete == false
 
       # Serves until stopped; yields when ready. Returns true if every received message was written.
-      def serve(task, signals)
-        @started_s = Clock.now
-        @task = task
-        committing = task.async("committer") { commit }
-        SIGNALS.each_key { |name| @hub.loop.watch_signal(name, name) } if signals
-        @handover&.signal_again if signals
-        @acceptors.each(&:resume)
-        yield
-        @hub.run { |event| handle(event) }
+      def run
+        super
         raise @failure if @failure
 
         @complete
-      ensure
-        [*@tasks.values, committing].compact.each(&:stop).each(&:wait)
-        @hub.connections.keys.each(&:close)
       end
 
       # Starts a reopen and returns at once. Later yields true if all outputs are reopened,
@@ -53,9 +38,7 @@ module Gyre
       def reopen(why)
         key = Object.new
         spawn(key, "reopen") do
-          @manager&.reloading
-          done = @committer.reopen(stop_timeout_s)
-          @manager&.ready
+          done = reloading { @committer.reopen(stop_timeout_s) }
           files = Units.count(@server.routing.files, "file")
           @server.report(done ? "reopened #{files} (#{why})" : "not all of #{files} could be reopened (#{why})")
           yield done if block_given?
@@ -73,16 +56,19 @@ module Gyre
         @hub.loop.stop
       end
 
-      def handle(event)
-        case SIGNALS.fetch(event, event)
-        when :reopen then reopen("HUP")
-        when :restart then restart unless stopping?
-        when :stop, :stop_serving then stopping? ? @hub.loop.stop : stop
-        end
+      def on_start
+        @task = Task.current
+        @committing = @task.async("committer") { commit }
+        @acceptors.each(&:resume)
+        yield
+        serving { @hub.run }
       end
 
+      def on_reload = reopen("HUP")
+
       # Once more if asked meanwhile, because the configuration may have changed since it was read.
-      def restart
+      def on_restart
+        return if stopping?
         return @again = true if @tasks[:restart]
 
         spawn(:restart, "restart") do
@@ -104,14 +90,13 @@ module Gyre
         @tasks[key] = task unless task.finished?
       end
 
-      def stopping? = !@complete.nil?
-
       def stop_timeout_s = @server.limits.stop_timeout_s || UNLIMITED_S
 
-      def stop
+      def on_stop(now)
         @complete = false
-        @manager&.stopping
         @tasks[:restart]&.stop
+        return on_stop_now if now
+
         @acceptors.each(&:ready).each(&:pause)
         @acceptors.each { |acceptor| acceptor.listener.close }
         spawn(:stop, "stop") do
@@ -124,6 +109,13 @@ module Gyre
         ensure
           @hub.loop.stop
         end
+      end
+
+      def on_stop_now = @hub.loop.stop
+
+      def on_finish
+        Lifetime.each_of(-> { [*@tasks.values, @committing].compact.each(&:stop).each(&:wait) },
+                         -> { super }, -> { @hub.connections.keys.each(&:close) })
       end
 
       # Reads and writes the messages that the sockets have. True if all messages are durable.

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# What a server is told while it is busy: Gyre::Web::Commands, from threads and signal handlers.
+# What a server is told while it is busy, from threads and signal handlers: Lifetime::Commands.
 
 require "test_helper"
 require "pty"
 require "gyre"
 require "gyre/signals"
-require "gyre/web/signals/commands"
+require "gyre/lifetime/commands"
 
-class WebCommandsTest < Minitest::Test
+class LifetimeCommandsTest < Minitest::Test
   def setup
     @commands = commands(0.05)
     @events = Thread::Queue.new
@@ -75,7 +75,7 @@ class WebCommandsTest < Minitest::Test
   end
 
   def test_a_terminal_whose_stream_the_program_has_closed_has_not_ended
-    program = 'require "gyre/web/signals/commands"; terminal = Gyre::Web::Terminal.new; $stdin.close; puts "ended: #{terminal.ended?}"'
+    program = 'require "gyre/lifetime/commands"; terminal = Gyre::Lifetime::Terminal.new; $stdin.close; puts "ended: #{terminal.ended?}"'
     master, terminal = PTY.open
     told, out = IO.pipe
     pid = spawn("setsid", "--ctty", "--wait", RbConfig.ruby, "-I#{File.join(ROOT, "lib")}", "-e", program, in: terminal, out: out)
@@ -88,7 +88,7 @@ class WebCommandsTest < Minitest::Test
 
   private
 
-  def commands(answer_s) = Gyre::Web::Commands.new(answer_s: answer_s)
+  def commands(answer_s) = Gyre::Lifetime::Commands.new(answer_s: answer_s)
 
   # Inside of Gyre.run, while messages are taken.
   def taking

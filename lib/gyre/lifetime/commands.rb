@@ -12,7 +12,7 @@ require "gyre/sync/queue"
 require "stringio"
 
 module Gyre
-  module Web
+  class Lifetime
     # Messages are Symbols.
     class Commands
       # Maximum seconds that the loop may take to respond to a message.
@@ -89,7 +89,7 @@ module Gyre
     end
 
     # Prints the process's tasks, with waits and backtraces, at QUIT, and at INFO where it exists
-    # (Ctrl-T on BSD and macOS). Used by Gyre::Web::Server and a cluster's supervisor.
+    # (Ctrl-T on BSD and macOS). Used by Lifetime.
     module TaskSignal
       NAMES = (%w[QUIT INFO] & Signal.list.keys).freeze
       # Minimum seconds between prints: a worker gets the signal from terminal and supervisor.
