@@ -26,7 +26,8 @@ module GyreTest
   # input is bytes, programs in plain C, and whole programs of many processes, of which one file of
   # each kind stays. With --all 3.1 has them, too.
   NO_RUBY = %r{\Atest/(?:bench|conformance|oracle|showcase)/|\Atest/showcase_test|
-               \Atest/cluster/(?!cluster_test)|\Atest/cli/(?:log/(?:reopen|send|status|tail)|process/service_manager|ctl|top)_test|
+               \Atest/cluster/(?!cluster_test)|\Atest/lifetime/servers_test|
+               \Atest/cli/(?:log/(?:reopen|send|status|tail)|process/service_manager|ctl|top)_test|
                \Atest/tidy_test|\Atest/websocket/(?:autobahn|input)_test|
                \Atest/(?:dns/wire|http/admission|http/h2/session|memcached/wire|net/shares)_test|
                \Atest/loop/(?:backend_contract|busy_poll|deferred|libkqueue_faults|reports|timer_heap)_test}x

@@ -81,7 +81,7 @@ module Gyre
           @metrics = explaining("--metrics") { metrics(count ? run.crew : run) }
           privileges.drop
           well = run.run do
-            serve_metrics
+            @metrics&.serve
             announce unless count
           end
           well == false ? FAILED : DONE
@@ -171,17 +171,6 @@ module Gyre
 
           require "gyre/web/control/server"
           Web::ControlServer.new(Web::ControlApp.new(source), bind: @values[:metrics], log: Web::Log.new(errors: @err)).listen
-        end
-
-        def serve_metrics
-          return unless @metrics
-
-          Task.current.async("metrics", transient: true) do
-            @metrics.start
-            sleep
-          ensure
-            @metrics.close # before the loop's end, which would wait for it
-          end
         end
       end
 

@@ -64,21 +64,17 @@ module Gyre
 
       # Called on the supervisor's loop.
       def begin_serving
-        @task = task = Task.current
+        @task = Task.current
         Web::RestartFile.watch(@settings[:restart_file]) { on_rolling_restart } if @settings[:restart_file]
-        task.async("control", transient: true) { serve_control }
+        serve_control
         serves if @handover
       end
 
       def serve_control
-        own = Web::ControlApp.new(@supervisor.crew, status: method(:status), commands: commands)
-        servers = [
-          Web::ControlServer.new(own, listeners: @holdings.sets[:control].listeners, log: @log),
-          Web::ControlServer.new(Web::ControlApp.new(@supervisor.crew), listeners: @holdings.sets[:metrics].listeners, log: @log)
-        ].each(&:start)
-        sleep
-      ensure
-        servers&.each(&:close) # before the loop's end, which would wait for them
+        { control: { status: method(:status), commands: commands }, metrics: {} }.each do |name, more|
+          app = Web::ControlApp.new(@supervisor.crew, **more)
+          Web::ControlServer.new(app, listeners: @holdings.sets[name].listeners, log: @log).serve
+        end
       end
 
       def on_stop(now)

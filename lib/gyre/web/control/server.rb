@@ -44,6 +44,16 @@ module Gyre
         self
       end
 
+      # Serves in a task until the end of the loop, which would wait for a server that is open.
+      def serve
+        Task.current.async("control", transient: true) do
+          start
+          sleep
+        ensure
+          close
+        end
+      end
+
       def urls = @listeners.map(&:url)
 
       # Closes all sockets. May be called again.
