@@ -107,7 +107,7 @@ module Gyre
         settings = { https_redirect: true, bind: bind, acme_directory: directory, acme_folder: Web::ACME::Store.folder(settings[:user]),
                      acme_eab: (binding.join(":") if binding.all?) }.compact.merge(settings)
         store = Web::ACME::Store.new(*settings.values_at(:acme, :acme_folder, :acme_directory, :acme_account_key))
-        settings.merge(certificates: store, tls: [*settings[:tls], *store.certificates(check: @check)])
+        settings.merge(certificates: store, tls: [*settings[:tls], *(store.certificates unless @check)])
       end
 
       def rackup(settings) = settings.fetch(:rackup, RackupFile::PATH)
@@ -294,6 +294,7 @@ module Gyre
 
       # Raises StartError for a faulty certificate, before workers start or restart.
       def check_certificates(settings, endpoints)
+        return if settings[:tls] == [] # a check before the first certificate by ACME
         return unless settings[:tls] || endpoints.any?(&:tls)
 
         require "gyre/web/tls_contexts"

@@ -215,12 +215,7 @@ module Gyre
       end
 
       # Returns why the server takes no more requests, or nil.
-      def unready
-        return "the server stops" if @lifetime.stopping?
-        return "too many requests are waiting" if @http&.full?
-
-        "the certificate is still missing: #{@acme.missing.join(", ")}" if @acme&.missing&.any?
-      end
+      def unready = @lifetime.stopping? ? "the server stops" : (("too many requests are waiting" if @http&.full?) || @acme&.unready)
 
       def hang_up
         reopened = reopen_logs

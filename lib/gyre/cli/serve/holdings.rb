@@ -93,8 +93,6 @@ module Gyre
 
         make_folder(File.dirname(path))
         @privileges.making(path) { Dir.mkdir(path, 0o700) }
-      rescue SystemCallError => error
-        raise StartError, "acme_folder: #{path} cannot be made: #{error.class.new.message.downcase}. Name another one"
       end
 
       # True if the former program wrote the file at the same path.

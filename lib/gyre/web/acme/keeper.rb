@@ -81,7 +81,9 @@ module Gyre
           current = @store.certificate(name)
           return if !now && rests?(state) && (current || state["failures"])
 
-          keep(name, failing(state))
+          failures = state["failures"].to_i + 1
+          wait_s = (BACKOFF_S[failures - 1] || BACKOFF_S.last) * rand(1.0..1.1)
+          keep(name, { **state, "failures" => failures, "next_at" => Time.now.to_f + wait_s })
           authority = Authority.new(@directory, @store.key, **@options)
           @log.error("acme: this machine's clock is wrong by #{-authority.skew_s.round} s") unless authority.skew_s.zero?
           left_s, again_s = left(authority, current)
@@ -116,11 +118,6 @@ module Gyre
         rescue StandardError => error
           @log.error("acme: the authority suggests no time of renewal: #{error.message}")
           nil
-        end
-
-        def failing(state)
-          failures = state["failures"].to_i + 1
-          { **state, "failures" => failures, "next_at" => Time.now.to_f + (BACKOFF_S[failures - 1] || BACKOFF_S.last) * rand(1.0..1.1) }
         end
 
         def failed(name, error)

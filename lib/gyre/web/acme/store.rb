@@ -54,14 +54,8 @@ module Gyre
           raise StartError, "acme: #{error.message.sub(/ @ \w+/, "")}. This user must be able to write in #{@parent}; acme_folder names another"
         end
 
-        # Returns settings for TLSContexts. For a `check`, whose files may be missing, with
-        # certificates that are not kept.
-        def certificates(check: false)
-          @names.map do |name|
-            pem = check && !File.exist?(path(name)) ? self_signed(name) : path(name)
-            { names: [name], cert: pem, key: pem }
-          end
-        end
+        # Returns settings for TLSContexts, whose files exist after {#prepare}.
+        def certificates = @names.map { |name| { names: [name], cert: path(name), key: path(name) } }
 
         def key = @key ||= Key.new(File.read(@account_key))
 
@@ -70,6 +64,9 @@ module Gyre
 
         # Returns the names whose certificate is still self-signed.
         def missing = @missing = @missing.reject { |name| certificate(name) }
+
+        # Returns why no client should be sent here yet, or nil.
+        def unready = ("the certificate is still missing: #{missing.join(", ")}" if missing.any?)
 
         # Replaces a file as a whole, so that readers find the former or the new one even after a
         # crash.
@@ -82,11 +79,8 @@ module Gyre
 
         def path(name) = file("#{name}.pem")
 
-        def state(name)
-          JSON.parse(read(file("#{name}.json")) || "{}")
-        rescue JSON::ParserError
-          {}
-        end
+        # Returns the state of a name's renewal, which Keeper writes.
+        def state(name) = JSON.parse(read(file("#{name}.json")) || "{}")
 
         # Changes when a certificate does.
         def stamp = @names.map { |name| File.stat(path(name)).then { |stat| [stat.ino, stat.mtime] } }
@@ -116,10 +110,8 @@ module Gyre
         def make(name, log)
           log.error("acme: #{path(name)} has no certificate with its key: replaced") if File.exist?(path(name))
           kept = former(name)
-          write("#{name}.pem", parse(kept) ? kept : self_signed(name))
+          write("#{name}.pem", parse(kept) ? kept : DevelopmentCertificate.new(hosts: [name], folder: "").make)
         end
-
-        def self_signed(name) = DevelopmentCertificate.new(hosts: [name], folder: "").make
 
         def file(name) = File.join(@folder, name)
 
