@@ -40,7 +40,7 @@ module BroadcastBursts
       end
       assert_equal [120 * 50_000] * 6, readers.map(&:value)
       assert_operator most, :<, 3 << 20
-      cut, held = served.on_loop { served.server.measurements.values_at("slow_sockets", "publishers_held") }
+      cut, held = served.on_loop { served.server.stats.values_at(:slow_sockets, :publishers_held) }
       assert_equal [3, true], [cut, held.positive?]
       assert_equal 6, Gyre::Broadcast.count("room")
       stuck.each { |peer| peer.client.reset }
@@ -71,7 +71,7 @@ module BroadcastBursts
       eventually { served.used[:output] > 4 << 20 }
       published = Thread::Queue.new
       served.on_loop { Fiber.schedule { published << Gyre::Broadcast.publish("room", "x" * 300_000) } && nil }
-      eventually { served.on_loop { served.server.measurements["publishers_held"] } == 1 }
+      eventually { served.on_loop { served.server.stats[:publishers_held] } == 1 }
       client.take(6_000_000)
       eventually { !published.empty? }
       stuck.client.reset

@@ -73,7 +73,7 @@ module BroadcastRoom
       end
       assert_equal "all\n", clients.gets
       eventually(what: "#{STUCK} are cut") { served.on_loop { Gyre::Broadcast.publish("room", "end") } == READERS }
-      assert_equal STUCK, served.on_loop { served.server.measurements["slow_sockets"] }
+      assert_equal STUCK, served.on_loop { served.server.stats[:slow_sockets] }
       assert_operator most, :<, LIMIT_BYTES + (1 << 20)
     ensure
       clients&.close

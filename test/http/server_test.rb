@@ -20,8 +20,8 @@ class HTTPServerTest < Minitest::Test
 
   def test_before_its_start_everything_is_zero_and_harmless
     assert_equal [0], @server.stats.values.uniq
-    assert_equal %i[connections idle running accepted requests malformed refused handshakes handshakes_resumed handshakes_failed
-                    upgraded waiting waited shed away], @server.stats.keys
+    assert_empty %i[connections idle running accepted requests malformed refused handshakes handshakes_resumed handshakes_failed
+                    upgraded waiting waited shed away] - @server.stats.keys
     assert_equal 0, @server.interrupt(Gyre::Stop.new)
     @server.stop
     @server.drain

@@ -188,7 +188,7 @@ module SSEEvents
           Gyre::Broadcast.publish(:news, "x" * 50_000)
           quick.take(50_008) && Gyre::Broadcast.count(:news) == 1
         end
-        assert_operator served.on_loop { served.server.measurements["slow_sockets"] }, :>=, 1
+        assert_operator served.on_loop { served.server.stats[:slow_sockets] }, :>=, 1
         slow.rest
         eventually { served.used[:output].zero? }
       end

@@ -529,7 +529,7 @@ module WebSocketSockets
     serve(echo_app) do |served|
       peer = open_websocket(served)
       3.times { peer.text("x").message }
-      assert_equal [1, 3, 3], served.on_loop { served.server.measurements.values_at("upgrades", "messages_received", "messages_sent") }
+      assert_equal [1, 3, 3], served.on_loop { served.server.stats.values_at(:upgrades, :messages_received, :messages_sent) }
       assert_equal [1, 0], served.stats.values_at(:upgraded, :running)
     end
   end
@@ -565,7 +565,7 @@ module WebSocketSockets
           assert_operator quick.message.bytesize, :>, 100_000
         end
         assert_equal 1, Gyre::Broadcast.count(:crowd)
-        cut, held = served.on_loop { served.server.measurements.values_at("slow_sockets", "publishers_held") }
+        cut, held = served.on_loop { served.server.stats.values_at(:slow_sockets, :publishers_held) }
         assert_equal [4, true], [cut, held.positive?]
         [*slow, *greedy, quick, patient].each { |peer| peer.client.reset }
         eventually { served.stats[:upgraded].zero? && served.used[:output].zero? }

@@ -201,7 +201,7 @@ static bool is_proxy(const struct gyre_http_acceptor *acceptor, struct gyre_peer
 static int accept_connection(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer) {
   struct gyre_http_acceptor *acceptor = acceptor_of(listener->acceptor);
   if (listener->proxy && !is_proxy(acceptor, gyre_http_peer(peer))) {
-    acceptor->counts.refused++;
+    acceptor->statistics.refused++;
     close(fd);
     return 0;
   }
@@ -221,7 +221,7 @@ static void refuse_connection(struct gyre_acceptor_listener *listener, int fd, c
       "connection: close\r\n\r\ntoo many connections\n";
   const struct iovec piece = {response, sizeof(response) - 1};
   struct gyre_http_acceptor *acceptor = acceptor_of(listener->acceptor);
-  acceptor->counts.refused++;
+  acceptor->statistics.refused++;
   /* Closes a TLS connection without a response, because a response would cost a handshake. */
   struct gyre_http_connection *connection = listener->tls ? NULL : gyre_http_connection_new(listener, fd, peer);
   if (!connection) {
@@ -439,17 +439,12 @@ static VALUE acceptor_stats(VALUE self) {
   STAT("idle", acceptor->counts.idle);
   STAT("running", acceptor->counts.running);
   STAT("accepted", acceptor->net.accepted);
-  STAT("requests", acceptor->counts.requests);
-  STAT("malformed", acceptor->counts.malformed);
-  STAT("refused", acceptor->counts.refused);
-  STAT("handshakes", acceptor->statistics.handshakes);
-  STAT("handshakes_resumed", acceptor->statistics.handshakes_resumed);
-  STAT("handshakes_failed", acceptor->statistics.handshakes_failed);
   STAT("upgraded", RHASH_SIZE(acceptor->upgraded));
   STAT("waiting", acceptor->capacity.admission.waiting_count);
   STAT("waited", acceptor->capacity.admission.waited);
   STAT("shed", acceptor->capacity.admission.refused);
-#undef STAT
+#define COUNTER(name) STAT(#name, acceptor->statistics.name);
+  GYRE_HTTP_COUNTERS(COUNTER)
   return stats;
 }
 
@@ -542,11 +537,6 @@ static VALUE acceptor_measurements(VALUE self) {
   rb_hash_aset(hash, rb_str_new_cstr("waits"), histogram_hash(&acceptor->capacity.admission.waits));
   set_number(hash, "received_bytes", statistics->received_bytes);
   set_number(hash, "sent_bytes", statistics->sent_bytes);
-  set_number(hash, "upgrades", statistics->upgrades);
-  set_number(hash, "messages_received", statistics->messages_received);
-  set_number(hash, "messages_sent", statistics->messages_sent);
-  set_number(hash, "slow_sockets", statistics->slow_sockets);
-  set_number(hash, "publishers_held", statistics->publishers_held);
   if (acceptor->scheduler && !acceptor->scheduler->closed) {
     const struct gyre_lag *lag = &acceptor->scheduler->loop.lag;
     struct gyre_http_histogram lags = {.sum_ns = lag->sum_ns};

@@ -68,7 +68,7 @@ struct gyre_http_acceptor {
   struct {
     uint32_t idle, lingering_refused;
     uint32_t upgraded_drained;
-    uint64_t running, requests, malformed, refused;
+    uint64_t running;
     uint64_t handshake_turn; /* number of the turn that `handshakes` belongs to */
     uint32_t handshakes;
   } counts;

@@ -226,7 +226,7 @@ static void take_proxy_header(struct gyre_http_connection *connection) {
     return;
   }
   if (result <= 0) {
-    if (result == -EPROTO) connection->acceptor->counts.malformed++;
+    if (result == -EPROTO) connection->acceptor->statistics.malformed++;
     gyre_http_connection_end(connection, false);
     return;
   }

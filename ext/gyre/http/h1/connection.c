@@ -104,7 +104,7 @@ static bool parse(struct gyre_http_connection *connection, struct gyre_http_requ
   if (length < 0) {
     request->status = head->status;
     request->reason = head->reason;
-    connection->acceptor->counts.malformed++;
+    connection->acceptor->statistics.malformed++;
   }
   return length != 0;
 }
@@ -163,7 +163,7 @@ static void refuse_partial(struct gyre_http_connection *connection, uint16_t sta
 
 static bool keep_head(struct gyre_http_connection *connection) {
   if (head_fits(connection)) return true;
-  connection->acceptor->counts.refused++;
+  connection->acceptor->statistics.refused++;
   refuse_partial(connection, 503, "too many requests have come in part");
   return false;
 }
@@ -296,7 +296,7 @@ static bool await_body(struct gyre_http_connection *connection, struct gyre_http
   if (!body_fits(connection, body) || !send_continue(connection, request)) {
     gyre_http_budget_hold(&connection->acceptor->capacity.input, &body->counted, 0);
     free(body);
-    connection->acceptor->counts.refused++;
+    connection->acceptor->statistics.refused++;
     return refuse(request, GYRE_HTTP_BODIES_HOLD_TOO_MUCH);
   }
   hold(connection, BODY, body);
@@ -358,7 +358,7 @@ static void read_ahead(struct gyre_http_connection *connection) {
       return;
     }
     if (!body_fits(connection, body)) {
-      connection->acceptor->counts.refused++;
+      connection->acceptor->statistics.refused++;
       end_body(connection, 503, GYRE_HTTP_BODIES_HOLD_TOO_MUCH);
       return;
     }

@@ -304,7 +304,7 @@ static void take_head(struct gyre_http_exchange *exchange, const struct gyre_htt
   struct gyre_http_connection *connection = exchange->connection;
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   connection->requests++;
-  acceptor->counts.requests++;
+  acceptor->statistics.requests++;
   exchange->method = head->method_number;
   exchange->http_1_0 = head->minor_version == 0;
   connection->keep_alive =

@@ -289,7 +289,7 @@ static void count_partial(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_http2_stream *stream = gyre_http2_session_partial(&own(connection)->session);
   if (!stream || gyre_http2_stream_count_head(stream)) return;
-  acceptor->counts.refused++;
+  acceptor->statistics.refused++;
   stream->head = (struct gyre_http_head){0}; /* its parts were in the block */
   stream->scheme = stream->protocol = (struct gyre_http_slice){0};
   refuse(stream, "too many requests have come in part");
@@ -359,7 +359,7 @@ static bool holds_too_much(struct gyre_http_connection *connection, const struct
 /* Drops the body's bytes. Returns false if the caller must send a refusal. */
 static bool drop_body(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
-  acceptor->counts.refused++;
+  acceptor->statistics.refused++;
   gyre_http2_stream_discard(stream);
   if (stream->owner) {
     gyre_http2_stream_reset(stream, GYRE_HTTP2_ENHANCE_YOUR_CALM);
@@ -399,7 +399,7 @@ static int take(struct gyre_http_connection *connection, const char *bytes, size
   /* Sends resets first, so that no handler starts for an invalid stream (CVE-2025-8671). */
   if (gyre_http2_session_has_output(session) && !gyre_transport_unsent(&connection->transport))
     (void)send_some(connection);
-  connection->acceptor->counts.malformed += session->malformed - malformed;
+  connection->acceptor->statistics.malformed += session->malformed - malformed;
   int raised = deliver(connection);
   count_partial(connection);
   gyre_http2_connection_send(connection);

@@ -175,14 +175,14 @@ static void begin(struct gyre_http_exchange *exchange, const struct gyre_http_re
     head->status = 413;
     head->reason = "the body is too long";
   } else if (head->status && head->status != 503) { /* 503 is not the client's fault */
-    acceptor->counts.malformed++;
+    acceptor->statistics.malformed++;
   }
   exchange->status = head->status;
   exchange->reason = head->reason;
   if (head->status) {
     exchange->env = gyre_http_refused_env(connection, request);
   } else {
-    acceptor->counts.requests++;
+    acceptor->statistics.requests++;
     gyre_http_exchange_limit(exchange);
     VALUE protocol = Qnil;
     if (stream->protocol.length) { /* RFC 8441 */
