@@ -11,6 +11,9 @@ require "tmpdir"
 module GyreTest
   class Pebble
     NONCES_REFUSED = 30 # of a hundred
+    # Of the customer's account that each account must be bound to.
+    KEY_ID = "customer"
+    KEY = ["a secret of 32 bytes for tests!!"].pack("m0").tr("+/", "-_").delete("=")
 
     attr_reader :http_port # where it expects the answers to http-01
     attr_reader :ca # of its own https
@@ -30,6 +33,8 @@ module GyreTest
     end
 
     def directory = "https://localhost:#{@port}/dir"
+
+    def binding = "#{KEY_ID}:#{KEY}"
 
     def tls = Gyre::TLS.client(ca: @ca)
 
@@ -56,7 +61,8 @@ module GyreTest
     def start
       @port, management, @http_port, tls_port = free_ports(4)
       config = { listenAddress: "127.0.0.1:#{@port}", managementListenAddress: "127.0.0.1:#{management}", certificate: @identity[0],
-                 privateKey: @identity[1], httpPort: @http_port, tlsPort: tls_port }
+                 privateKey: @identity[1], httpPort: @http_port, tlsPort: tls_port, externalAccountBindingRequired: true,
+                 externalAccountMACKeys: { KEY_ID => KEY } }
       File.write(File.join(@folder, "config.json"), JSON.generate(pebble: config))
       environment = { "PEBBLE_VA_NOSLEEP" => "1", "PEBBLE_WFE_NONCEREJECT" => NONCES_REFUSED.to_s, "PEBBLE_AUTHZREUSE" => "0" }
       @pid = spawn(environment, @program, "-strict", "-config", "config.json", "-dnsserver", "127.0.0.1:#{@dns.port}", chdir: @folder,

@@ -89,7 +89,10 @@ class WebACMEServeTest < Minitest::Test
 
   def pebble = self.class.pebble
 
-  def trusting = { "SSL_CERT_FILE" => pebble.ca, "ACME_DIRECTORY" => pebble.directory }
+  def trusting
+    { "SSL_CERT_FILE" => pebble.ca, "ACME_DIRECTORY" => pebble.directory, "EAB_KID" => GyreTest::Pebble::KEY_ID,
+      "EAB_HMAC_KEY" => GyreTest::Pebble::KEY }
+  end
 
   def ctl(program, command) = run_program(*ruby_command(GyreTest::Helpers::EXE, "ctl", command), chdir: program.folder).out
 

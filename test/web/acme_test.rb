@@ -218,7 +218,7 @@ class WebACMETest < Minitest::Test
   end
 
   def keeper(store = store(), &changed)
-    Keeper.new({ certificates: store, acme_directory: pebble.directory }, log: @log, tls: pebble.tls, &changed || -> {})
+    Keeper.new({ certificates: store, acme_directory: pebble.directory, acme_eab: pebble.binding }, log: @log, tls: pebble.tls, &changed || -> {})
   end
 
   def look(keeper) = Gyre.run { keeper.look }

@@ -124,13 +124,16 @@ module Gyre
           raise Refused, "the authority does not get ready: #{url}"
         end
 
-        # Returns the account's URL. The authority makes an account, or finds the one of this key.
+        # Returns the URL of this key's account. Makes an account only if there is none, because the
+        # secret of a binding may be good for one account.
         def kid
-          @kid ||= begin
-            url = directory["newAccount"]
-            payload = { termsOfServiceAgreed: true, externalAccountBinding: @binding && @key.bind(@binding, url) }.compact
-            post(url, payload, kid: nil)["location"]
-          end
+          url = directory["newAccount"]
+          @kid ||= post(url, { onlyReturnExisting: true }, kid: nil)["location"]
+        rescue Refused => error
+          raise unless error.type == "accountDoesNotExist"
+
+          payload = { termsOfServiceAgreed: true, externalAccountBinding: @binding && @key.bind(@binding, url) }.compact
+          @kid = post(url, payload, kid: nil)["location"]
         end
 
         # Orders again without `replaces` if that is refused, because a certificate can be replaced
