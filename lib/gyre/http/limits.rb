@@ -52,7 +52,8 @@ module Gyre
     )
 
     class Limits
-      # Returns the WebSockets' limits, which Gyre::WebSocket.open may change.
+      # Returns the limits of WebSockets, which Gyre::WebSocket.open may change.
+      # @return [Hash{Symbol => Object}] by the names of {WebSocket::Limits}
       def websocket = WebSocket::Limits::TABLE.to_h { |each| [each.name, public_send(:"websocket_#{each.name}")] }
     end
   end
