@@ -43,14 +43,15 @@ class CableSocketsTest < Minitest::Test
       def raw = ActionCable.server.broadcast(params[:to], params[:data], coder: nil).then { head(:ok) }
       def disconnect = ActionCable.server.remote_connections.where(user: params[:user]).disconnect.then { head(:ok) }
       def figures = render(json: [ActionCable.server.connections.size, Thread.list.size, $left])
+      def publish = Gyre::Broadcast.publish(["action_cable", "shop:chat"], params[:data]).then { head(:ok) }
       def frames = render(json: $frames)
       def listen = ActiveSupport::Notifications.subscribe("transmit.action_cable") { $sent += 1 }.then { head(:ok) }
       def sent = render(plain: $sent)
     end
     $frames = $sent = 0
     Gyre::WebSocket.singleton_class.prepend(Module.new { def frame(*) = ($frames += 1) && super })
-    ActionCable.server.config.cable = { "adapter" => ENV.fetch("ADAPTER", "async") }
-    CableApp.routes.append { %w[broadcast raw disconnect figures frames listen sent].each { |name| get name, to: "pages##{name}" } }
+    ActionCable.server.config.cable = { "adapter" => ENV.fetch("ADAPTER", "async"), "channel_prefix" => "shop" }.with_indifferent_access
+    CableApp.routes.append { %w[broadcast raw publish disconnect figures frames listen sent].each { |name| get name, to: "pages##{name}" } }
     CableApp.initialize!
     run CableApp
   RUBY
@@ -75,6 +76,8 @@ class CableSocketsTest < Minitest::Test
       cables = Array.new(12) { |number| enter(url, "user#{number}").subscribed("ChatChannel") }
       cables.first.send("message", "ChatChannel", action: "say", text: "to all")
       assert_equal ["to all"], cables.map { |cable| cable.read["message"] }.uniq
+      get(url, "/publish?data=7") # with the prefix
+      assert_equal [7], cables.map { |cable| cable.read["message"] }.uniq
       assert_includes extensions(url), "permessage-deflate"
     end
   end

@@ -30,7 +30,7 @@ module GyreTest
         config.log_level = ENV.fetch("LEVEL", "error").to_sym
         config.action_cable.disable_request_forgery_protection = true
         config.action_cable.mount_path = "/cable"
-        config.gyre.cable = ENV["CABLE"].to_sym if ENV["CABLE"]
+        config.gyre.cable = ENV["CABLE"] if ENV["CABLE"]
         config.gyre.cable_compression = true if ENV["COMPRESSION"]
       end
       module ApplicationCable

@@ -9,6 +9,8 @@ require "gyre/broadcast"
 module ActionCable
   module SubscriptionAdapter
     class Gyre < Base
+      prepend ChannelPrefix # `channel_prefix` of config/cable.yml
+
       # A subscriber of Gyre::Broadcast that gets a topic's messages in the publisher's thread.
       class Listener
         def initialize(map, channel)

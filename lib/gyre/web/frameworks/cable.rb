@@ -40,8 +40,8 @@ module Gyre
         def setup_heartbeat_timer
           @heartbeat_timer ||= executor.timer(::ActionCable::Server::Connections::BEAT_INTERVAL) do
             usual, others = connections.partition { |each| Cable.socket(each)&.usual? }
-            others.each(&:beat)
             Cable.deliver(::ActiveSupport::JSON.encode(type: "ping", message: Time.now.to_i), usual)
+            others.each(&:beat)
           end
         end
       end
@@ -70,7 +70,7 @@ module Gyre
       # Installs the parts when Action Cable's server is loaded, unless the app has set
       # `config.gyre.cable = :hijack`.
       def apply(log)
-        return if @log || !defined?(::ActionCable) || !defined?(::ActiveSupport.on_load) || Isolation.setting(:cable) == :hijack
+        return if @log || !defined?(::ActionCable) || !defined?(::ActiveSupport.on_load) || Isolation.setting(:cable).to_s == "hijack"
 
         @log = log
         ::ActiveSupport.on_load(:action_cable) { Cable.install }
