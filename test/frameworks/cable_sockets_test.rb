@@ -78,6 +78,9 @@ class CableSocketsTest < Minitest::Test
       assert_equal ["to all"], cables.map { |cable| cable.read["message"] }.uniq
       get(url, "/publish?data=7") # with the prefix
       assert_equal [7], cables.map { |cable| cable.read["message"] }.uniq
+      # What streams with a handler get, or none can send, raises nothing at its publisher either.
+      assert_equal %w[200 200], %w[/raw?to=chat&data=text /disconnect?user=user1].map { |path| get(url, path).code }
+      assert_equal "remote", cables[1].read["reason"]
       assert_includes extensions(url), "permessage-deflate"
     end
   end
