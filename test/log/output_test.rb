@@ -92,6 +92,8 @@ class LogOutputTest < Minitest::Test
       { type: "socket", logfile: "host" } => /a socket needs/,
       { logfile: "redis://host/x" } => /database .* is a number/,
       { logfile: "redis://h", options: { "maxlen" => 1 } } => /options\.maxlen: unknown key/,
+      { logfile: path("a"), options: { "stream" => "s" } } => /options: this kind of output has none by name/,
+      { logfile: "tcp://h:1", options: { "stream" => "s" } } => /options: this kind of output has none by name/,
       { logfile: path("a"), format: "xml" } => /format: must be text or json, not "xml"/,
       { logfile: path("a"), rotate: { "size" => "many" } } => /rotate\.size: .*"many"/ }.each do |settings, message|
       error = assert_raises(ArgumentError, settings.inspect) { Output.open(settings, key: "logs[2].logfile") }

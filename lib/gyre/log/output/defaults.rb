@@ -19,7 +19,10 @@ module Gyre
         module Paths
           def parse(_path); end
 
-          def check(_path, _options, _faults); end
+          # Analogger's configurations may have a list, which means nothing here.
+          def check(_path, options, faults)
+            faults.add("options", "this kind of output has none by name") if options.is_a?(Hash)
+          end
         end
 
         def self.included(output) = output.extend(Paths)

@@ -35,7 +35,10 @@ module Gyre
             raise ArgumentError, "#{address.inspect} is not an address to connect to: write tcp://host:port or unix:///path"
           end
 
-          def check(target, options, faults) = faults.at("options") { parse(target, options) }
+          def check(target, options, faults)
+            super
+            faults.at("options") { parse(target, options) }
+          end
 
           def from(target, settings, **options) = new(parse(target, settings[:options]), **options)
 
