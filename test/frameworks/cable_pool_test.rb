@@ -52,6 +52,8 @@ class CablePoolTest < Minitest::Test
       messages = cables.map { |cable| Array.new(6) { cable.read["message"].keys.first }.tally }
       assert_equal [{ "heard" => 5, "held" => 1 }], messages.uniq
       assert_equal "2 0", get(url, "/most").body
+    ensure
+      cables&.each { |cable| cable.socket.close }
     end
     assert_includes output, "2 requests run at a time"
     refute_match(/Error/, output)
