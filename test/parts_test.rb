@@ -13,7 +13,7 @@ class PartsTest < Minitest::Test
   LATER = Gyre::Parts::FEATURES.fetch("Gyre").keys - [:Async] # needs a gem that the tests' bundle does not have, as Tracing
   # Each name by the part that it belongs to; nil: what is there at once.
   NAMES = PAGES.flat_map { |page| page.scan(/\bGyre(?:::[A-Z]\w*)+(?:\.[a-z]\w*[?=]?)?|\bGyre\.[a-z]\w*/) }
-               .uniq.reject { |name| name.start_with?("Gyre::Async", "Gyre::Tracing") }.group_by { |name| name[/\AGyre::(#{LATER.join("|")})\b/] }.freeze
+               .uniq.grep_v(/\AGyre::(?:Async|Tracing)/).group_by { |name| name[/\AGyre::(#{LATER.join("|")})\b/] }.freeze
   NATIVE = GyreTest::Engines::NATIVE.any?
 
   # Prints the names that are not there.

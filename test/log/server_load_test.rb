@@ -14,7 +14,8 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
   def test_a_manager_is_told_of_reopened_files_and_of_the_end
     told = Thread::Queue.new
     manager = Object.new
-    %i[reloading ready stopping].each { |name| manager.define_singleton_method(name) { told << name } }
+    manager.define_singleton_method(:reloading) { |&reload| (told << :reloading) && reload.call.tap { told << :ready } }
+    manager.define_singleton_method(:stopping) { told << :stopping }
     serve(manager: manager) do |server|
       server.server.reopen
       assert_equal %i[reloading ready], Array.new(2) { told.pop }

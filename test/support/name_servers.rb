@@ -118,9 +118,10 @@ module GyreTest
       # Sends no more, and reads on.
       def end_connections = @sockets.each { |socket| socket.close_write rescue IOError }
 
+      # A client that connects again at once keeps its new connection.
       def close_connections
-        @sockets.each(&:close)
-        @sockets.clear
+        closing, @sockets = @sockets, []
+        closing.each(&:close)
         true
       end
 

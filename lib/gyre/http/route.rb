@@ -9,7 +9,7 @@ module Gyre
       module_function
 
       # @param env [Hash] of a request, after the app has seen it
-      # @return [String, nil] such as "/posts/:id"; nil: no framework has said it
+      # @return [String, nil] such as "/posts/:id"; nil: no framework has set one
       def of(env)
         env["gyre.route"] || rails(env) || env["sinatra.route"]&.split(" ", 2)&.last || grape(env)
       end
