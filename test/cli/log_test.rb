@@ -50,10 +50,10 @@ class CLILogTest < Minitest::Test
     assert_equal [1, 2, *4..12], output.err.scan(/^a\.yml:(\d+): /).flatten.map(&:to_i)
     assert_match(%r{:1: default_log: "tcp://host:99999" is not an address: the port must be}, output.err)
     assert_match(%r{:2: inputs\[1\]\.bind: "udp://" is not an address: write udp://host:port}, output.err)
-    assert_match(%r{:4: logs\[1\]\.logfile: nothing can be written to udp://; there are: tcp://}, output.err)
+    assert_match(%r{:4: logs\[1\]\.logfile: nothing can be written to udp://; there are: redis://, .*tcp://}, output.err)
     assert_match(/:11: logs\[8\]\.logfile: the path of the Unix socket is missing/, output.err)
     output = gyre("-d", "udp://", "--check")
-    assert_equal [2, "gyre log: --default-log: nothing can be written to udp://; there are: tcp://, unix://, redis://, rediss://, redis+unix://\n"],
+    assert_equal [2, "gyre log: --default-log: nothing can be written to udp://; there are: redis://, rediss://, redis+unix://, tcp://, unix://\n"],
                  [output.status.exitstatus, output.err.lines.first]
   end
 
