@@ -51,6 +51,7 @@ module Gyre
       *WebSocket::Limits::TABLE.map { |each| row[:"websocket_#{each.name}", each.type, "WebSockets: #{each.meaning}", default: each.default] }
     )
 
+    # Each row is a setting, with a reader of its name.
     class Limits
       # Returns the limits of WebSockets, which Gyre::WebSocket.open may change.
       # @return [Hash{Symbol => Object}] by the names of {WebSocket::Limits}
