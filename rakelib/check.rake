@@ -13,13 +13,13 @@ module GyreCheck
   # Not worth the sanitizers' time: tests of files, command lines, whole programs, the browser and
   # JRuby; of what needs a bundle that the copy has not; of Ruby code alone; of C programs that have
   # sanitizers of their own; of logs what happens on the disk and in other processes.
-  LITTLE_C = %r{\Atest/(?:web/|docs/|bench/|showcase/|frameworks/|rack2/|support/|
+  LITTLE_C = %r{\Atest/(?:web/|cluster/|lifetime/|redis/|docs/|bench/|showcase/|frameworks/|rack2/|support/|
                          http/(?!(?:tls|h1/(?:corpus|env|fairness|faults|framing|limits|messages|upgrades)|
                                          h2/(?:conformance|faults|lifetimes|messages|records)|client/h2_(?:connection|faults))_test)|oracle/|
                          conformance/|scheduler/portable/|async/(?!selector_test)|cli/|
                          log/(?!(?:client|client/outbox|ingest|server|output/checksum)_test)|
                          loop/(?:backend_contract|lag|select|timers)_test|
-                         (?:tidy|gem|first_minutes|parts|examples|showcase|rackup_handler|jruby|async|portable_engine)_test|
+                         (?:tidy|gem|first_minutes|parts|examples|showcase|rackup_handler|jruby|async|portable_engine|lifetime|opentelemetry)_test|
                          websocket/churn_test|net/(?!(?:transport|tls|tls_records|tls_server|faults|datagram|deferred_send)_test))}x
   # What a sample of those leaves out beside it: Ruby above the native engine, C programs that have
   # sanitizers of their own, and tests that ask little but take long.
