@@ -25,7 +25,7 @@ module Gyre
   #   on_finish     releases everything; also called after an exception (:broken)
   #   on_restart, on_rolling_restart, on_grow, on_shrink, on_reap   where the server has such
   class Lifetime
-    # What a signal asks for. A server handles those of which it has the method.
+    # Steps of the contract by signal. A server handles the signals of the steps that it has.
     SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reload, "USR1" => :rolling_restart, "USR2" => :restart, "TTIN" => :grow,
                 "TTOU" => :shrink, "CHLD" => :reap }.freeze
 
@@ -36,8 +36,7 @@ module Gyre
       each_of(*others) if others.any?
     end
 
-    # `signals`: names of those that are handled besides QUIT; true: all of the contract; false:
-    # none.
+    # `signals`: names of the handled signals besides QUIT; true: all of SIGNALS; false: none.
     # `manager` (ServiceManager) is told of reloads and of the end. `handover` has signals that came
     # before this program handled them. `terminal`: HUP stops the server if it has ended.
     def initialize(name, signals: true, manager: nil, handover: nil, terminal: nil)

@@ -36,20 +36,14 @@ module Gyre
       # Runs the block in a span of its own trace, linked to the request that `origin` belongs to.
       # @api private
       def linked(name, origin)
-        span = tracer.start_root_span(name, links: origin && [::OpenTelemetry::Trace::Link.new(origin)])
-        ::OpenTelemetry::Trace.with_span(span) { yield }
-      rescue Exception => error # rubocop:disable Lint/RescueException -- raised again
-        span&.record_exception(error)
-        span&.status = ::OpenTelemetry::Trace::Status.error(error.class.name)
-        raise
-      ensure
-        span&.finish
+        links = origin && [::OpenTelemetry::Trace::Link.new(origin)]
+        ::OpenTelemetry::Context.with_current(::OpenTelemetry::Context::ROOT) { tracer.in_span(name, links: links) { yield } }
       end
     end
 
     # Keeps contexts in fiber storage, which tasks, fibers, threads, enumerators and Gyre.blocking
     # inherit, and which ends with a request or task. The gem keeps them in a fiber's attribute.
-    # What a child attaches, its parent does not see.
+    # A parent keeps its own context when a child attaches another.
     module Contexts
       KEY = :gyre_opentelemetry
       Node = Struct.new(:context, :below)
@@ -83,9 +77,7 @@ module Gyre
                        "server.port" => origin.port }
         Tracing.tracer.in_span(request.method, attributes: attributes, kind: :client) do |span|
           ::OpenTelemetry.propagation.inject(carrier = {})
-          request = request.dup
-          request.fields = { **request.fields, **carrier }
-          super(request, interim).tap { |response| status(span, response.status) }
+          super(request.with(carrier), interim).tap { |response| status(span, response.status) }
         end
       end
 

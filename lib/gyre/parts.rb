@@ -29,6 +29,18 @@ module Gyre
     def self.lock = Ractor.current[:gyre_parts] ||= Monitor.new
     lock # before there are threads
 
+    # Returns a module whose methods load the feature that replaces them, at their first call.
+    def self.unloaded(feature, *names)
+      Module.new do
+        names.each do |name|
+          define_method(name) do |*arguments, **options, &block|
+            require feature
+            public_send(name, *arguments, **options, &block)
+          end
+        end
+      end
+    end
+
     # Registers an autoload only now, when the program names the constant: other threads then wait
     # until the part is loaded whole.
     # @raise [LoadError] if the part needs a gem that is missing

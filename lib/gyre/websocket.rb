@@ -5,6 +5,7 @@
 # defines read, write and other methods of an open socket.
 
 require "gyre/net"
+require "gyre/parts"
 require "gyre/websocket/addresses"
 require "gyre/websocket/compression"
 require "gyre/websocket/handshake"
@@ -69,17 +70,7 @@ module Gyre
     REASON_BYTES_LIMIT = 123
     private_constant :REASON_BYTES_LIMIT
 
-    # The client's methods until their first call, which loads those of gyre/websocket/client.
-    module Unloaded
-      %i[connect keep_connected].each do |name|
-        define_method(name) do |*arguments, **options, &block|
-          require "gyre/websocket/client"
-          public_send(name, *arguments, **options, &block)
-        end
-      end
-    end
-    extend Unloaded
-    private_constant :Unloaded
+    extend Parts.unloaded("gyre/websocket/client", :connect, :keep_connected)
 
     class << self
       # Makes the response to a request for a WebSocket, or a refusal (400, 403, 426, 429). The

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What is left of a trace: Gyre::Cluster::Traces.
+# Shortened backtraces: Gyre::Cluster::Traces.
 
 require "test_helper"
 require "gyre/cluster/traces"

@@ -20,7 +20,7 @@ module ActionCable
 
         def join(subscribers) = subscribers[self] = true
         def leave(subscribers) = subscribers.delete(self)
-        # Takes each message, also one that no stream sends at once.
+        # Returns true for each message, even if all streams send it later.
         def deliver(message) = @map.broadcast(@channel, message.data).then { true }
         def foreign? = false
         def behind? = false

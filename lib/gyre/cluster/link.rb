@@ -27,8 +27,8 @@ module Gyre
       attr_reader :socket
       attr_reader :input # bytes of an incomplete message
 
-      # After a restart by exec, which keeps the socket: `input` has the bytes that the former
-      # program had received but not parsed, `output` those that it had not sent.
+      # Takes over the socket of a former program after exec. `input`: its received bytes of an
+      # incomplete message; `output`: its unsent bytes.
       def initialize(socket, input: +"", output: "")
         @socket = socket.is_a?(Integer) ? UNIXSocket.for_fd(socket) : socket
         @socket.close_on_exec = true

@@ -204,7 +204,7 @@ module Gyre
       # Adds cookies to a copy of the request, so that a redirect does not inherit them.
       def with_cookies(request)
         text = @cookies&.header(request.pool.origin, request.target) or return request
-        request.dup.tap { |copy| copy.fields = { **request.fields, "cookie" => [request.fields["cookie"], text].compact.join("; ") } }
+        request.with("cookie" => [request.fields["cookie"], text].compact.join("; "))
       end
 
       # --- from a request to its response ---

@@ -6,6 +6,10 @@ module Gyre
   module HTTP
     # A pattern has a limited number of values, unlike a path.
     module Route
+      # The formats that a framework adds to a pattern: Rails (.:format), Grape also (.json).
+      FORMAT = /\(\.(?::format|json)\)\z/.freeze
+      private_constant :FORMAT
+
       module_function
 
       # @param env [Hash] of a request, after the app has seen it
@@ -17,12 +21,12 @@ module Gyre
       # Rails has the route from 8.1 on, its pattern from 7.1 on.
       def rails(env)
         pattern = env["action_dispatch.route"]&.path&.spec&.to_s || env["action_dispatch.route_uri_pattern"]
-        pattern&.delete_suffix("(.:format)")
+        pattern&.sub(FORMAT, "")
       end
 
       def grape(env)
         route = env["grape.routing_args"]&.dig(:route_info)
-        route.path.delete_suffix("(.:format)").delete_suffix("(.json)") if route.respond_to?(:path)
+        route.path.sub(FORMAT, "") if route.respond_to?(:path)
       end
 
       private_class_method :rails, :grape

@@ -32,23 +32,27 @@ module Gyre
     #   parse(target)            raises ArgumentError for a wrong address
     #   check(target, options, faults)  adds faults of the settings
     module Output
-      # Opens an output; SETTINGS describes `settings`. Raises ArgumentError that names `key`, the
-      # configuration's word for the output.
-      def self.open(settings, key: "logfile", report: nil, spill_bytes_limit: Limits.new.spill_bytes_limit)
-        settings = SETTINGS.complete(settings.reject { |_, value| value == "" })
-        kind, target = kind(settings), target(settings)
-        output = opened = kind.from(target, settings, format: settings[:format].to_sym, report: report)
-        if settings[:spill]
-          output = nil
-          output = Spilling.new(opened, Spill.new(settings[:spill], format: opened.format, limit: spill_bytes_limit, report: report))
+      class << self
+        # Opens an output; SETTINGS describes `settings`. Raises ArgumentError that names `key`, the
+        # configuration's word for the output.
+        def open(settings, key: "logfile", report: nil, spill_bytes_limit: Limits.new.spill_bytes_limit)
+          settings = SETTINGS.complete(settings.reject { |_, value| value == "" })
+          target = target(settings)
+          output = kind(settings).from(target, settings, format: settings[:format].to_sym, report: report)
+          settings[:spill] ? spilling(output, settings[:spill], report, spill_bytes_limit) : output
+        rescue ArgumentError => error
+          raise ArgumentError, "#{key}: #{error.message}"
+        rescue SystemCallError => error
+          raise ArgumentError, "#{key}: cannot write to #{target}: #{SystemCallError.new(nil, error.errno).message}"
         end
-        output
-      rescue ArgumentError => error
-        raise ArgumentError, "#{key}: #{error.message}"
-      rescue SystemCallError => error
-        raise ArgumentError, "#{key}: cannot write to #{target}: #{SystemCallError.new(nil, error.errno).message}"
-      ensure
-        opened&.close unless output
+
+        private
+
+        def spilling(output, folder, report, limit)
+          spilling = Spilling.new(output, Spill.new(folder, format: output.format, limit: limit, report: report))
+        ensure
+          output.close unless spilling
+        end
       end
     end
   end

@@ -12,8 +12,8 @@ module Gyre
   # is blocking.
   #
   # The thread lacks the caller's state (Thread#[], Active Record's connections, the task), but as
-  # a new thread it inherits fiber storage (Fiber[], from Ruby 3.2 on). What the block sets by
-  # Thread#[] and Fiber[] ends with it.
+  # a new thread it inherits fiber storage (Fiber[], from Ruby 3.2 on). Values that the block sets
+  # by Thread#[] and Fiber[] end with the block.
   #
   #   hash = Gyre.blocking { BCrypt::Password.create(password) }
   def self.blocking(&block)

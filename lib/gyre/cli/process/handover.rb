@@ -38,7 +38,7 @@ module Gyre
       # Returns a part of the state, such as "supervisor"; nil if it is missing.
       def [](name) = @left[name]
 
-      # Called once the server handles signals: gives it those that came during the handover.
+      # Sends this process the signals of the handover again, once the server handles signals.
       def signal_again = @signals.uniq.each { |number| Process.kill(number, Process.pid) }
     end
   end

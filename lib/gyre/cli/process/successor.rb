@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Replaces a server's program in the same process (USR2), after a rehearsal in a child. Descriptors
-# stay open across exec. What is handed over is JSON in an unnamed file, whose descriptor is in the
-# environment; Gyre::CLI::Handover reads it.
+# stay open across exec. Writes the state as JSON to an unnamed file, and passes the file's
+# descriptor in the environment; Gyre::CLI::Handover reads it.
 #
 # The file also gets an INT or TERM that comes just before the exec (ext/gyre/cli/held_signals.c).
 # exe/gyre traps these, HUP and USR2 while the program loads. While Ruby starts, INT and TERM end

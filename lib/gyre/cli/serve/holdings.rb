@@ -87,7 +87,7 @@ module Gyre
         remove_former_files if @handover && !@handover.rehearsal?
       end
 
-      # Makes the folder for the user who will write in it.
+      # Makes the folder, and gives it to the user of --user.
       def make_folder(path)
         return if File.directory?(path)
 

@@ -39,6 +39,9 @@ module Gyre
           @connecting = false
         end
 
+        # Returns a copy with further header fields.
+        def with(fields) = dup.tap { |copy| copy.fields = { **@fields, **fields } }
+
         class << self
           def encode(name, pairs)
             flat(name, pairs).map { |words| words.compact.map { |word| URI.encode_www_form_component(word) }.join("=") }.join("&")

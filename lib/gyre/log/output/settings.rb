@@ -19,10 +19,9 @@ module Gyre
       # A path, an address or a standard stream.
       DESTINATION = type.new("PATH", "a path, STDOUT or STDERR") do |value|
         next unless value.is_a?(String) && !value.empty?
-        next StreamOutput.standard(value) if StreamOutput.standard(value)
-
-        Output.kind_at(value).parse(value)
-        value
+        stream = StreamOutput.standard(value)
+        Output.kind_at(value).parse(value) unless stream
+        stream || value
       end
 
       options = type.new("OPTIONS", "as the kind of output has them") { |value| value.is_a?(Hash) ? value : Array(value) }
@@ -50,7 +49,7 @@ module Gyre
       ] }, what: "key", &RULE)
 
       class << self
-        # Returns the class of these settings' output. A device or pipe is no file.
+        # Returns the class of these settings' output; StreamOutput for a path of a device or pipe.
         def kind(settings)
           type, target = settings[:type].to_s, target(settings)
           return StreamOutput if type.start_with?("std") || StreamOutput.standard(target)
