@@ -50,10 +50,12 @@
       look();
     }
 
-    send(name, value) {
-      if (this.socket.readyState !== WebSocket.OPEN) return false;
-      this.socket.send(JSON.stringify([name, value]));
-      return true;
+    // An event that comes before the first connection is open waits for it: the page shows what its
+    // state says. While the page is offline, events are dropped.
+    send(name, value, sent) {
+      const { socket } = this, send = () => { socket.send(JSON.stringify([name, value])); sent(); };
+      if (socket.readyState === WebSocket.OPEN) send();
+      else if (!this.element.hasAttribute("live-offline")) socket.addEventListener("open", send);
     }
 
     end() {
@@ -223,7 +225,7 @@
       const view = element && views.get(viewOf(element));
       if (!view) return;
       if (type === "submit" || element.localName === "a") event.preventDefault();
-      if (view.send(element.getAttribute(`live-${type}`), valueOf(element, event)) && element.hasAttribute("live-reset")) element.reset();
+      view.send(element.getAttribute(`live-${type}`), valueOf(element, event), () => element.hasAttribute("live-reset") && element.reset());
     });
   }
 
