@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Debian's pebble for tests: an authority that speaks ACME, on free ports, and a DNS server for
-# which each name is on this machine.
+# which each name is on this machine, and which may have other rules.
 require "fileutils"
 require "json"
 require "support/certificates"
@@ -15,11 +15,13 @@ module GyreTest
     KEY_ID = "customer"
     KEY = ["a secret of 32 bytes for tests!!"].pack("m0").tr("+/", "-_").delete("=")
 
-    attr_reader :http_port # where it expects the answers to http-01
+    attr_reader :http_port, :tls_port # where it expects the answers to http-01 and tls-alpn-01
     attr_reader :ca # of its own https
 
-    def initialize(program)
+    # `rules`: Ruby code as of `gyre dns -c`.
+    def initialize(program, rules: "")
       @program = program
+      @rules = rules
       @folder = Dir.mktmpdir("gyre-pebble")
       @ca = (certificates = Certificates.new(@folder)).authority
       @identity = certificates.issue("localhost")
@@ -33,6 +35,8 @@ module GyreTest
     end
 
     def directory = "https://localhost:#{@port}/dir"
+
+    def name_server = "127.0.0.1:#{@dns.port}"
 
     def binding = "#{KEY_ID}:#{KEY}"
 
@@ -49,7 +53,9 @@ module GyreTest
     private
 
     def serve_dns
+      rules = @rules
       @dns = Gyre::DNS::Server.new("127.0.0.1:0") do
+        instance_eval(rules)
         match(//, DNSServing::IN::A) { |transaction| transaction.respond!("127.0.0.1", ttl: 1) }
         otherwise { |transaction| transaction }
       end
@@ -59,9 +65,9 @@ module GyreTest
     end
 
     def start
-      @port, management, @http_port, tls_port = free_ports(4)
+      @port, management, @http_port, @tls_port = free_ports(4)
       config = { listenAddress: "127.0.0.1:#{@port}", managementListenAddress: "127.0.0.1:#{management}", certificate: @identity[0],
-                 privateKey: @identity[1], httpPort: @http_port, tlsPort: tls_port, externalAccountBindingRequired: true,
+                 privateKey: @identity[1], httpPort: @http_port, tlsPort: @tls_port, externalAccountBindingRequired: true,
                  externalAccountMACKeys: { KEY_ID => KEY } }
       File.write(File.join(@folder, "config.json"), JSON.generate(pebble: config))
       environment = { "PEBBLE_VA_NOSLEEP" => "1", "PEBBLE_WFE_NONCEREJECT" => NONCES_REFUSED.to_s, "PEBBLE_AUTHZREUSE" => "0" }

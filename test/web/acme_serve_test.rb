@@ -73,7 +73,8 @@ class WebACMEServeTest < Minitest::Test
       .each { |settings, words| assert_includes assert_raises(Gyre::UsageError) { complete.call(acme: [NAME], **settings) }.message, words }
     assert_equal ["tcp://*:80", "ssl://*:443"], complete.call(acme: [NAME], acme_folder: "a")[:bind]
     assert_equal({ port: 80 }, complete.call(port: 80, acme_folder: "a"))
-    assert_includes assert_raises(ArgumentError) { Gyre::Web::SETTINGS[:acme].check("*.example.org") }.message, "a host name without *"
+    assert_includes assert_raises(Gyre::UsageError) { complete.call(acme: %w[a.test *.a.test]) }.message, "*.a.test needs dns_challenge"
+    assert_equal %w[*.a.test], complete.call(acme: %w[*.a.test], acme_folder: "a", dns_challenge: -> {})[:certificates].names
   end
 
   def test_a_check_orders_nothing_and_leaves_nothing

@@ -11,17 +11,27 @@ require "support/openssl_peer"
 require "support/pebble"
 require "gyre/web"
 require "gyre/web/acme/keeper"
+require "gyre/web/config"
 
 class WebACMETest < Minitest::Test
   include Gyre::Web::ACME
 
   NAME = "shop.example.org"
 
+  # The guide's programs for dns-01: the configuration's hook, and rules of a DNS server.
+  GUIDE = File.read(File.expand_path("../../docs/deploy.md", __dir__))
+  HOOK, RULES = ["dns_challenge do", "match("].map { |word| GUIDE.scan(/^ *```ruby\n(.*?)^ *```/m).flatten.find { |code| code.include?(word) } }
+  TEXTS = "/var/lib/app/challenges"
+
   class << self
-    attr_reader :pebble
+    attr_reader :pebble, :texts
 
     def begin_pebble(program)
-      @pebble ||= GyreTest::Pebble.new(program).tap { |pebble| Minitest.after_run { pebble.close } }
+      return if @pebble
+
+      @texts = Dir.mktmpdir("gyre")
+      @pebble = GyreTest::Pebble.new(program, rules: RULES.gsub(TEXTS, @texts))
+      Minitest.after_run { @pebble.close || FileUtils.rm_rf(@texts) }
     end
   end
 
@@ -78,6 +88,35 @@ class WebACMETest < Minitest::Test
     assert_in_delta Time.now.to_f + 630, store.state("other.example.org")["next_at"], 40
   end
 
+  # The authority asks the guide's DNS server for the records that the guide's hook writes.
+  def test_wildcards_are_validated_by_records_of_a_zone
+    hook = guided_hook
+    store = store(pebble.directory, "example.org", "*.example.org")
+    look(keeper(store, dns_challenge: hook))
+    names = store.names.map { |name| store.certificate(name).extensions.find { |each| each.oid == "subjectAltName" }.value }
+    assert_equal %w[DNS:example.org DNS:*.example.org], names
+    assert_path_exists File.join(File.dirname(store.path("example.org")), "_.example.org.pem")
+    assert_empty texts
+    2.times { |number| hook.call("_acme-challenge.example.org", "text #{number}", true) } # as two orders at a time
+    assert_equal ["text 0", "text 1"], texts
+    hook.call("_acme-challenge.example.org", "text 0", false)
+    assert_equal ["text 1"], texts
+  ensure
+    FileUtils.rm_f(Dir.glob("#{self.class.texts}/*"))
+  end
+
+  def test_a_hook_that_fails_fails_the_order_unless_the_certificate_is_there
+    set = guided_hook
+    store = store(pebble.directory, "*.example.org")
+    look(keeper(store, dns_challenge: ->(*) { raise IOError, "no zone" }))
+    assert_equal "dns_challenge: no zone (IOError)", store.state("*.example.org")["error"]
+    assert_match(/a record of example.org: no zone/, @out.string)
+    assert_nil Gyre.run { keeper(store, dns_challenge: ->(*given) { given.last ? set.call(*given) : raise(IOError, "gone") }).renew }
+    assert store.certificate("*.example.org")
+  ensure
+    FileUtils.rm_f(Dir.glob("#{self.class.texts}/*"))
+  end
+
   def test_an_account_may_be_bound_to_another
     key = key()
     bound = key.bind("id:c2VjcmV0", "https://a.test/new")
@@ -109,7 +148,7 @@ class WebACMETest < Minitest::Test
 
   def test_a_certificate_that_was_replaced_before_is_ordered_without_its_id
     sent = []
-    authority = Authority.new("https://a.test/dir", key)
+    authority = Authority.new("https://a.test/dir", key, challenge: nil)
     authority.define_singleton_method(:directory) { { "newOrder" => "https://a.test/order" } }
     authority.define_singleton_method(:post) do |_url, payload|
       sent << payload
@@ -217,8 +256,15 @@ class WebACMETest < Minitest::Test
     Store.new(names.empty? ? [NAME] : names, @folder, directory).tap { |store| store.prepare(@log) }
   end
 
-  def keeper(store = store(), &changed)
-    Keeper.new({ certificates: store, acme_directory: pebble.directory, acme_eab: pebble.binding }, log: @log, tls: pebble.tls, &changed || -> {})
+  def keeper(store = store(), **settings, &changed)
+    settings = { certificates: store, acme_directory: pebble.directory, acme_eab: pebble.binding, **settings }
+    Keeper.new(settings, log: @log, tls: pebble.tls, &changed || -> {})
+  end
+
+  def guided_hook = Gyre::Web::Config.new("gyre.rb").evaluate(HOOK.gsub(TEXTS, self.class.texts)).fetch(:dns_challenge)
+
+  def texts
+    Gyre::DNS::Resolver.new(pebble.name_server).records("_ACME-challenge.example.org", "TXT").flat_map { |record| record.resource.strings }
   end
 
   def look(keeper) = Gyre.run { keeper.look }

@@ -100,6 +100,10 @@ module Gyre
         raise UsageError, "acme: leave out tls, which takes a certificate of development" if settings[:tls] == true
         raise UsageError, "acme: none of the addresses is for https: add -b 'ssl://*:443'" if listens && Array(settings[:bind]).grep(HTTPS).empty?
 
+        if !settings[:dns_challenge] && (wildcard = settings[:acme].find { |name| name.include?("*") })
+          raise UsageError, "acme: #{wildcard} needs dns_challenge in the configuration file: authorities validate wildcards by DNS only"
+        end
+
         require "gyre/web/acme/keeper"
         binding = ENV.values_at("EAB_KID", "EAB_HMAC_KEY")
         bind = PORTS.map { |url, (name, port)| "#{url}#{from_environment(name, :port) || port}" } unless listens

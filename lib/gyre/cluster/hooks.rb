@@ -9,8 +9,8 @@ require "gyre/cluster/traces"
 module Gyre
   module Cluster
     class Hooks
-      block = Gyre::Settings::Type.new(nil, "a block") { |value| value if value.respond_to?(:call) }
-      row = ->(name, meaning, *also) { Gyre::Settings.row(name, block, meaning, also: also, list: true, default: []) }
+      BLOCK = Gyre::Settings::Type.new(nil, "a block") { |value| value if value.respond_to?(:call) }
+      row = ->(name, meaning, *also) { Gyre::Settings.row(name, BLOCK, meaning, also: also, list: true, default: []) }
       ROWS = [
         row[:before_fork, "runs in the mold, before each worker is forked", :before_worker_fork, :on_worker_fork],
         row[:after_fork, "runs in the worker, before it serves", :before_worker_start, :before_worker_boot, :on_worker_boot],

@@ -66,7 +66,7 @@ module Gyre
         [row.word, *row.also].each do |name|
           next define_method(name) { |*values, &block| add(row, [*values, *block]) } if row.list
 
-          define_method(name) { |value = true| at(row) { @settings[row.name] = row.check(value) } }
+          define_method(name) { |value = true, &block| at(row) { @settings[row.name] = row.check(block || value) } }
         end
       end
 

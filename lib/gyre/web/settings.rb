@@ -80,7 +80,6 @@ module Gyre
       HOST = type.new("HOST", "a host name, an IP address or *") do |value|
         value if value.is_a?(String) && !value.empty? && Endpoint.parse(Addresses.tcp(value, 0), transports: [:tcp])
       end
-      DOMAIN = type.new("NAME", "a host name without *") { |value| Addresses::HOST_NAME.read(value)&.then { |name| name unless name.include?("*") } }
       DIRECTORY = type.new("URL", "an address with https") { |value| value if value.is_a?(String) && value.match?(%r{\Ahttps://[^/\s]+/\S*\z}) }
       BINDING = type.new("ID:SECRET", "an id and a secret") { |value| value if value.is_a?(String) && value.match?(%r{\A[^\s:]+:[\w+/=-]+\z}) }
       ADDRESS = type.new("ADDRESS", "an address") { |value| Addresses.endpoint(value) && value }
@@ -152,8 +151,8 @@ module Gyre
           row[:tls, Types::CERTIFICATES, "https with a self-signed certificate of this machine, for development"]
         ],
         "Certificates by ACME (Let's Encrypt and others; docs/deploy.md)" => [
-          row[:acme, Types::DOMAIN, "a name whose certificate is ordered and renewed; use agrees to the authority's terms", list: true,
-              usual: "$TLS_DOMAIN, unless an address is named"],
+          row[:acme, Addresses::HOST_NAME, "a name whose certificate is ordered and renewed; use agrees to the authority's terms", list: true,
+              argument: "NAME", usual: "$TLS_DOMAIN, unless an address is named"],
           row[:acme_directory, Types::DIRECTORY, "the authority; usually $ACME_DIRECTORY",
               default: "https://acme-v02.api.letsencrypt.org/directory"],
           row[:acme_profile, :text, "a kind of certificate that the authority offers"],
@@ -187,6 +186,7 @@ module Gyre
         "Limits (BYTES may end in k, M or G; SECONDS may be none)" => HTTP::Limits::TABLE.to_a,
         nil => [
           row[:rackup, :file, "file of the app: a rackup file, a .rb file that defines it, or a folder with a config.ru", default: "config.ru"],
+          row[:dns_challenge, Cluster::Hooks::BLOCK, "sets a TXT record for acme (third argument true) or removes it: dns-01 for all names"],
           *Cluster::Hooks::ROWS
         ]
       }, foreign: FOREIGN_WORDS

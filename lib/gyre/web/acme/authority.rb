@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # A client of an ACME authority (RFC 8555): account, orders, times of renewal (ARI, RFC 9773). Made
-# by Keeper for each look at a certificate. Publishes nothing: every server with the account's key
-# answers challenges (HTTPS).
+# by Keeper for each look at a certificate. Publishes nothing itself, see Keeper#challenge.
 
 require "gyre/http/client"
 require "gyre/web/acme/key"
@@ -42,10 +41,13 @@ module Gyre
           [certificate.authority_key_identifier.to_s, serial].map { |part| Key.base64(part) }.join(".")
         end
 
-        # `binding`: ID:SECRET of an account elsewhere, or nil. `tls`: see HTTP::Client.
-        def initialize(directory, key, binding: nil, tls: nil)
+        # `challenge`: its type, and a lambda that is called with a name, the key authorization (RFC
+        # 8555, section 8.1), and true before the challenge, false after it. `binding`: ID:SECRET of
+        # an account elsewhere, or nil. `tls`: see HTTP::Client.
+        def initialize(directory, key, challenge:, binding: nil, tls: nil)
           @url = directory
           @key = key
+          @challenge = challenge
           @binding = binding
           @http = HTTP::Client.new(tls: tls, **LIMITS)
         end
@@ -70,7 +72,7 @@ module Gyre
         # certificate, its chain, and its key, which is new.
         def order(name, profile: nil, former: nil)
           url, order = create(name, profile, (Authority.id(former) if former && directory["renewalInfo"]))
-          order["authorizations"].each { |each| authorize(each) }
+          order["authorizations"].each { |each| authorize(each, name.delete_prefix("*.")) }
           order = poll(url) { |now| now["status"] != "pending" }
           key = OpenSSL::PKey::EC.generate(Key::CURVE)
           post(order["finalize"], { csr: Key.base64(request(name, key).to_der) }) if order["status"] == "ready"
@@ -148,16 +150,21 @@ module Gyre
           create(name, profile, nil)
         end
 
-        def authorize(url)
+        def authorize(url, name)
           authorization = post(url).json
           return if authorization["status"] == "valid" # the authority uses a former one again
 
-          challenge = authorization["challenges"].find { |each| each["type"] == "http-01" } or raise Refused, "the authority offers no http-01"
+          type, prepare = @challenge
+          challenge = authorization["challenges"].find { |each| each["type"] == type } or raise Refused, "the authority offers no #{type}"
+          proof = "#{challenge["token"]}.#{@key.thumbprint}"
+          prepare.call(name, proof, true)
           post(challenge["url"], {})
           result = poll(url) { |now| now["status"] != "pending" }
           return if result["status"] == "valid"
 
           raise Refused, result["challenges"].filter_map { |each| each["error"] }.first || "the challenge is #{result["status"]}"
+        ensure
+          prepare.call(name, proof, false) if proof
         end
 
         def request(name, key)

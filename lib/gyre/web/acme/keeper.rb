@@ -24,8 +24,8 @@ module Gyre
         # `settings`: of Serve. `tls`: see HTTP::Client.
         def initialize(settings, log:, tls: nil, &changed)
           @store, @directory, @profile, binding = settings.values_at(:certificates, :acme_directory, :acme_profile, :acme_eab)
-          @options = { binding: binding, tls: tls }
           @log = log
+          @options = { challenge: challenge(settings[:dns_challenge]), binding: binding, tls: tls }
           @changed = changed
           @stamp = @store.stamp
         end
@@ -65,6 +65,19 @@ module Gyre
         end
 
         private
+
+        # Returns a challenge for Authority. Every server with the account's key answers http-01.
+        def challenge(hook)
+          return ["http-01", ->(*) {}] unless hook
+
+          ["dns-01", lambda do |name, proof, wanted|
+            hook.call("_acme-challenge.#{name}", Key.base64(Digest::SHA256.digest(proof)), wanted) # RFC 8555, section 8.4
+          rescue StandardError => error
+            raise Refused, "dns_challenge: #{error.message} (#{error.class})" if wanted
+
+            @log.error("acme: dns_challenge leaves a record of #{name}: #{error.message} (#{error.class})")
+          end]
+        end
 
         def tell
           stamp = @store.stamp

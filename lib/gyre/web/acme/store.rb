@@ -113,7 +113,7 @@ module Gyre
           write("#{name}.pem", parse(kept) ? kept : DevelopmentCertificate.new(hosts: [name], folder: "").make)
         end
 
-        def file(name) = File.join(@folder, name)
+        def file(name) = File.join(@folder, name.sub("*", "_"))
 
         def read(path) = (File.binread(path) if File.file?(path))
 
