@@ -35,6 +35,18 @@ module Gyre
       end
     end
 
+    # Compresses the public files once assets:precompile has written them, which Propshaft does not.
+    # The application's own blocks run after those of all railties.
+    rake_tasks do |app|
+      app.class.rake_tasks do
+        Rake::Task.define_task("assets:precompile").enhance do
+          require "gyre/http/files/precompress"
+          folders = [::Rails.public_path, ::Rails.public_path.join("assets")] # the latter may be a link
+          folders.select(&:directory?).each { |folder| HTTP::Files::Precompress.call(folder.to_s) }
+        end
+      end
+    end
+
     # Makes Gyre the default; `bin/rails server -u puma` or RACKUP_HANDLER=puma still starts Puma.
     module DefaultHandler
       def default = ENV["RACKUP_HANDLER"] || ENV["RACK_HANDLER"] ? super : get(:gyre)

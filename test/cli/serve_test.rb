@@ -342,6 +342,15 @@ class CLIServeTest < Minitest::Test
     serve(env: { "APP_ENV" => "test", "RACK_ENV" => "production" }) { |program| assert_includes program.get("/environment"), "test" }
   end
 
+  def test_a_rails_app_outside_of_development_leaves_its_public_files_to_the_server
+    files = { "config/application.rb" => "", "public/app-1a2b3c4d.js" => "1" }
+    shown = ->(program) { program.get("/app-1a2b3c4d.js")[/^cache-control: public, max-age=31536000|hello/i] }
+    serve(files: files, env: { "RAILS_ENV" => "production" }) { |program| assert_match(/cache-control/i, shown[program]) }
+    [[%w[-e test], ""], [%w[-e production], "static false"], [%w[-e production], "static 'config'"]].each do |flags, config|
+      serve(*flags, files: { **files, "config/gyre.rb" => config }) { |program| assert_equal "hello", shown[program] }
+    end
+  end
+
   def test_quiet_prints_nothing
     serve("-q", "-b", "unix://app.sock", ready: nil, port: false) do |program|
       path = File.join(program.folder, "app.sock")

@@ -112,6 +112,24 @@ class RailsServerTest < Minitest::Test
     end
   end
 
+  # The pipeline's railtie comes after Gyre's, as Propshaft's may.
+  RAKEFILE = <<~'RUBY'
+    require_relative "config/application"
+    class Pipeline < Rails::Railtie
+      rake_tasks { task("assets:precompile") { FileUtils.mkdir_p("public/assets") && File.write("public/assets/app.js", "text " * 1000) } }
+    end
+    Rails.application.load_tasks
+  RUBY
+
+  def test_precompiled_assets_are_compressed
+    Dir.mktmpdir do |folder|
+      FileUtils.cp_r("#{APP}/.", folder)
+      File.write("#{folder}/Rakefile", RAKEFILE)
+      output = run_program(bundled("production"), RbConfig.ruby, "-S", "rake", "assets:precompile", chdir: folder)
+      assert_path_exists "#{folder}/public/assets/app.js.gz", output.err
+    end
+  end
+
   # config.logger is the client of the log server.
   LOGGING = <<~'RUBY'
     ENV["RAILS_ENV"] = "test"

@@ -196,7 +196,8 @@ class EndpointTest < Minitest::Test
     assert_equal ["v1", 9], Gyre::Endpoint.parse("h:1?backlog=9&proxy_protocol=v1", proxy: true).then { |each| [each.proxy_protocol, each.backlog] }
     assert_equal 7, Gyre::Endpoint.parse("ssl://h:1?backlog=7&cert=c&key=k", tls: true).with(host: "i").backlog
     { "h:1?backlog=0" => "a number of connections", "h:1?backlog=many" => "a number of connections", "h:1?low_latency=false" => "always on",
-      "tcp://h:1?reuse=true" => "only \\?proxy_protocol=v1 and", "unix:///s?umask=9" => "umask and backlog are known" }.each do |address, reason|
+      "tcp://h:1?reuse=true" => "only \\?proxy_protocol=v1, \\?backlog", "unix:///s?umask=9" => "umask and backlog are known",
+      "unix:///s?congestion=bbr" => "umask and backlog are known", "h:1?congestion=a%20b" => "a name like bbr" }.each do |address, reason|
       assert_match(/#{reason}/, assert_raises(ArgumentError) { Gyre::Endpoint.parse(address) }.message)
     end
   end
@@ -207,6 +208,25 @@ class EndpointTest < Minitest::Test
     assert_equal 3, listener.socket.getsockopt(:TCP, :INFO).unpack("C8 L6").last if RUBY_PLATFORM.include?("linux")
   ensure
     listener&.close
+  end
+
+  def test_congestion_control_holds_for_accepted_and_inherited_sockets_and_a_refusal_is_one_line
+    skip "this system's TCP has no choice of congestion control" unless Socket.const_defined?(:TCP_CONGESTION)
+    control = ->(socket) { socket.getsockopt(:TCP, Socket::TCP_CONGESTION).data.delete("\0") }
+    bind("127.0.0.1:0?congestion=reno") do |(listener)|
+      client = Socket.tcp("127.0.0.1", listener.port)
+      accepted, = listener.socket.accept
+      assert_equal "reno", control[accepted]
+      [client, accepted].each(&:close)
+    end
+    plain, = Gyre::Endpoint.parse("127.0.0.1:0").bind
+    Gyre::Listener.adopt(plain.socket.fileno, Gyre::Endpoint.parse("127.0.0.1:0?congestion=reno")).socket.autoclose = false
+    assert_equal "reno", control[plain.socket]
+    assert_output("", /\Alisten on tcp:\S+: the kernel refuses congestion=none-such and keeps its usual control; .*\n\z/) do
+      bind("127.0.0.1:0?congestion=none-such") { |(listener)| refute_equal "none-such", control[listener.socket] }
+    end
+  ensure
+    plain&.close
   end
 
   private

@@ -80,6 +80,13 @@ class WebRackCommandTest < Minitest::Test
       served({ **RAILS, user_supplied_options: %i[Host Port], Host: "ssl://127.0.0.1", Port: 4000, environment: "staging" })
   end
 
+  def test_rails_usual_port_is_below_a_name_for_a_certificate
+    with_environment("TLS_DOMAIN", "example.org") do
+      assert_equal({}, served(RAILS).first)
+      assert_equal({ "PORT" => "4000" }, served({ **RAILS, Port: 4000, user_supplied_options: [:Port] }).first)
+    end
+  end
+
   # Stands for Rails::Server.
   class Server
     attr_reader :server, :options

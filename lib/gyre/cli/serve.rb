@@ -37,6 +37,10 @@ module Gyre
       }.transform_values { |name| Web::SETTINGS.foreign.fetch(name).gsub(/write (\w+)/) { "write --#{$1.tr("_", "-")}" } }.freeze
       # Solid Queue's program, which runs if the variable of its Puma plugin is set.
       SOLID_QUEUE = %w[bin/jobs].freeze
+      ENVIRONMENT_VARIABLES = %w[APP_ENV RACK_ENV RAILS_ENV].freeze
+      # Rails' static files, which the server sends itself except in these environments.
+      PUBLIC = Web::Folder.parse("public?immutable").freeze
+      TRYING = %w[development test].freeze
       LISTENING = %i[bind host port].freeze
       HTTPS = %r{\A(?:ssl|https)://}
       # Addresses of a server with ACME, whose ports variables may change.
@@ -86,6 +90,7 @@ module Gyre
 
       def with_flags(settings)
         settings = Web::Config.merge(settings, @settings)
+        settings = { static: [PUBLIC] }.merge(settings) if rails? && !TRYING.include?(environment(settings))
         settings = { beside: SOLID_QUEUE }.merge(settings) unless ENV["SOLID_QUEUE_IN_PUMA"].to_s.empty?
         with_certificates(settings)
       end
@@ -113,6 +118,8 @@ module Gyre
         store = Web::ACME::Store.new(*settings.values_at(:acme, :acme_folder, :acme_directory, :acme_account_key))
         settings.merge(certificates: store, tls: [*settings[:tls], *(store.certificates unless @check)])
       end
+
+      def rails? = File.file?("config/application.rb") && File.directory?(PUBLIC.path)
 
       def rackup(settings) = settings.fetch(:rackup, RackupFile::PATH)
 
@@ -328,11 +335,9 @@ module Gyre
         Web::Addresses.listen(settings, environment, default_port: from_environment("PORT", :port) || Web::Addresses::DEFAULT_PORT)
       end
 
-      def choose_environment(settings)
-        named = ENV.values_at("APP_ENV", "RACK_ENV", "RAILS_ENV").find { |name| !name.to_s.empty? }
-        environment = settings[:environment] || named || "development"
-        ENV["RACK_ENV"] = environment
-      end
+      def environment(settings) = settings[:environment] || ENV.values_at(*ENVIRONMENT_VARIABLES).find { |name| !name.to_s.empty? } || "development"
+
+      def choose_environment(settings) = ENV["RACK_ENV"] = environment(settings)
 
       def server(app, settings, environment, log, **options)
         Web::Server.new(

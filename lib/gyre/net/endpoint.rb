@@ -8,7 +8,8 @@ require "gyre/net/connector"
 require "gyre/net/listener"
 
 module Gyre
-  # Immutable. Endpoints are equal if their addresses and settings, except the backlog, are equal.
+  # Immutable. Endpoints are equal if their addresses and settings, except backlog and congestion
+  # control, are equal.
   class Endpoint
     # Default maximum of connections that wait to be accepted; net.core.somaxconn may lower it.
     BACKLOG = 4096
@@ -47,6 +48,8 @@ module Gyre
     attr_reader :proxy_protocol
     # @return [Integer, nil] connections that may wait; nil: {BACKLOG}
     attr_reader :backlog
+    # @return [String, nil] the kernel's congestion control for TCP, as "bbr"; nil: the usual one
+    attr_reader :congestion
 
     class << self
       # Reads an address.
@@ -61,6 +64,7 @@ module Gyre
       #   supports it.
       # - `?backlog=1024`: maximum connections that wait to be accepted. Puma's options are allowed:
       #   `?umask=0117` for a Unix socket, and `?low_latency=true`, which changes nothing.
+      # - `?congestion=bbr`: TCP's congestion control (tcp(7)), if this kernel has it.
       # - `udp://host:port` and `unixgram:///path`: datagrams, if the caller supports them.
       # @param address [String, Integer, Endpoint]
       # @param host [String] if the address is only a port
@@ -103,14 +107,15 @@ module Gyre
 
       # Removes a stream's options from the settings and returns them.
       def options(text, settings)
-        proxy, backlog, low_latency = %i[proxy_protocol backlog low_latency].map { |name| settings.delete(name) }
+        proxy, backlog, low_latency, congestion = %i[proxy_protocol backlog low_latency congestion].map { |name| settings.delete(name) }
         wrong = if proxy && !PROXY_PROTOCOLS.include?(proxy) then "proxy_protocol is v1, v2 or any"
                 elsif backlog && !backlog.match?(/\A[1-9]\d{0,8}\z/) then "backlog is a number of connections"
+                elsif congestion && !congestion.match?(/\A[a-z][a-z0-9_-]{0,14}\z/) then "congestion is a name like bbr"
                 elsif low_latency && low_latency != "true" then "low_latency is always on (TCP_NODELAY): leave it out"
                 end
         raise ArgumentError, "#{text.inspect} is not an address: #{wrong}" if wrong
 
-        { proxy_protocol: proxy, backlog: backlog&.to_i }
+        { proxy_protocol: proxy, backlog: backlog&.to_i, congestion: congestion }
       end
 
       def forms(transports, tls)
@@ -143,7 +148,7 @@ module Gyre
 
       def ip_hint(authority, scheme, settings)
         return "with TLS it is ssl://host:port?cert=PATH&key=PATH" if settings.key?(:cert)
-        return "only ?proxy_protocol=v1 and ?backlog=1024 may follow it" if settings.any?
+        return "only ?proxy_protocol=v1, ?backlog=1024 and ?congestion=bbr may follow it" if settings.any?
         return "an IPv6 address goes in brackets, as in #{scheme}://[::1]:9292" if authority.count(":") > 1
         return "the port must be a number from 0 to 65535" if authority.match?(/:(?!\d+\z)[^:]*\z/)
 
@@ -159,7 +164,7 @@ module Gyre
 
       def parse_unix(text, path, transport, tls, options)
         mode, umask = tls.delete(:mode), tls.delete(:umask)
-        unless [mode, umask].compact.all?(/\A0?[0-7]{3}\z/) && (tls.empty? || tls.key?(:cert))
+        unless [mode, umask].compact.all?(/\A0?[0-7]{3}\z/) && (tls.empty? || tls.key?(:cert)) && !options[:congestion]
           raise ArgumentError, "#{text.inspect} is not an address: after the path ?mode=0660 (octal permissions), umask and backlog are known"
         end
         raise ArgumentError, "#{text.inspect} is not an address: the path is missing" if path.empty? || path == "@" || path.end_with?("/")
@@ -177,8 +182,9 @@ module Gyre
     # @param tls [Hash{Symbol => Object}, nil]
     # @param proxy_protocol [String, nil] one of {PROXY_PROTOCOLS}
     # @param backlog [Integer, nil] connections that may wait
+    # @param congestion [String, nil] the kernel's congestion control
     # @raise [ArgumentError] the path is too long for the kernel
-    def initialize(transport, host: nil, port: nil, path: nil, mode: nil, tls: nil, proxy_protocol: nil, backlog: nil)
+    def initialize(transport, host: nil, port: nil, path: nil, mode: nil, tls: nil, proxy_protocol: nil, backlog: nil, congestion: nil)
       @transport = transport
       @host = host
       @port = port
@@ -187,6 +193,7 @@ module Gyre
       @tls = tls&.dup&.freeze
       @proxy_protocol = proxy_protocol
       @backlog = backlog
+      @congestion = congestion
       @to_s = "#{tls && !path ? "ssl" : transport}://#{path || authority}".freeze
       freeze
       return if path.nil? || path.bytesize <= UNIX_PATH_BYTES_LIMIT
@@ -263,7 +270,8 @@ module Gyre
     # @param tls [Hash{Symbol => Object}, nil]
     # @return [Endpoint] a copy with these
     def with(port: @port, host: @host, tls: @tls)
-      Endpoint.new(transport, host: host, port: port, path: path, mode: mode, tls: tls, proxy_protocol: @proxy_protocol, backlog: @backlog)
+      Endpoint.new(transport, host: host, port: port, path: path, mode: mode, tls: tls, proxy_protocol: @proxy_protocol, backlog: @backlog,
+                              congestion: @congestion)
     end
 
     # @return [Boolean]

@@ -38,6 +38,7 @@ module Gyre
           socket.setsockopt(:SOCKET, :REUSEADDR, true) if reuse
           socket.setsockopt(:IPV6, :V6ONLY, only_v6) if address.ipv6?
           socket.bind(address)
+          control_congestion(socket, endpoint)
           socket.listen(backlog) unless endpoint.datagram?
           new(socket, endpoint.with(port: socket.local_address.ip_port))
         end
@@ -73,6 +74,7 @@ module Gyre
         raise ArgumentError, "it is another kind of socket, or does not listen" unless bound_for?(socket, endpoint)
 
         socket.close_on_exec = true
+        control_congestion(socket, endpoint)
         return new(socket, endpoint.with(port: socket.local_address.ip_port), adopted: !owned) unless endpoint.path
 
         new(socket, endpoint, file: file && File.exist?(endpoint.path) ? File.stat(endpoint.path) : nil, adopted: !owned)
@@ -96,6 +98,18 @@ module Gyre
         raise error.class, "listen on #{endpoint}"
       ensure
         socket&.close unless opened # also after Thread#raise
+      end
+
+      # Sets TCP_CONGESTION (tcp(7)), which accepted sockets inherit. Continues with the kernel's
+      # usual control if it refuses.
+      def control_congestion(socket, endpoint)
+        name = endpoint.congestion
+        return if name.nil? || socket.getsockopt(:TCP, Socket::TCP_CONGESTION).data.delete("\0") == name
+
+        socket.setsockopt(:TCP, Socket::TCP_CONGESTION, name)
+      rescue SystemCallError, NameError => error
+        hint = error.is_a?(Errno::EPERM) ? "allow it by sysctl net.ipv4.tcp_allowed_congestion_control" : "on Linux: modprobe tcp_#{name}"
+        warn("listen on #{endpoint}: the kernel refuses congestion=#{name} and keeps its usual control; #{hint}")
       end
 
       # Creates the file with its mode, because a later chmod could follow another user's link.

@@ -87,8 +87,11 @@ module Gyre
 
       # `static` adds a folder whose files are sent without calling the app. `sendfile` adds a
       # folder whose files the app names in X-Sendfile, or, if `at:` is given, in X-Accel-Redirect.
+      # `static false` leaves Rails' public folder to the app.
       %i[static sendfile].each do |name|
-        define_method(name) { |path, **options| at(SETTINGS[name]) { add(SETTINGS[name], [Folder.parse(path, **options)]) } }
+        define_method(name) do |path, **options|
+          at(SETTINGS[name]) { path == false ? @settings[name] = [] : add(SETTINGS[name], [Folder.parse(path, **options)]) }
+        end
       end
       # @!endgroup
 

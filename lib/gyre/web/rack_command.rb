@@ -48,9 +48,10 @@ module Gyre
         (file[:workers] || ENV["WEB_CONCURRENCY"]).to_s.match?(/\A(?:auto|0*[1-9]\d*)\z/) || file.key?(:beside) || jobs?
       end
 
-      # Becomes `gyre serve`: the process keeps its id, signals and environment.
+      # Becomes `gyre serve`: the process keeps its id, signals and environment. A port that the
+      # user has not given is below the file's addresses and those of TLS_DOMAIN.
       def serve
-        environment = { "PORT" => @options[:Port].to_s } if @options[:Port] # below the file's addresses
+        environment = { "PORT" => @options[:Port].to_s } if @options[:Port] && (given?(:Port) || ENV["TLS_DOMAIN"].to_s.empty?)
         Process.daemon(true) if @options[:daemonize]
         exec(environment || {}, RbConfig.ruby, "-I", LIBRARY, PROGRAM, "serve", *flags)
       end
