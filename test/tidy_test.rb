@@ -4,6 +4,7 @@
 # leftover marks. Tables of exceptions are on top, each with its reason.
 require "test_helper"
 require "support/c_calls"
+require "support/covered_by"
 
 class TidyTest < Minitest::Test
   ROOT = File.expand_path("..", __dir__)
@@ -28,14 +29,6 @@ class TidyTest < Minitest::Test
     "lib/gyre.rb" => ["lib/gyre/rails.rb"],
     # Rails on thin is served by callbacks that share a thread, as it is by `gyre serve`.
     "lib/gyre/event_machine/features/eventmachine.rb" => ["lib/gyre/web/frameworks/isolation.rb"]
-  }.freeze
-
-  # Files that no test of their name or of their room covers, and the test that does.
-  COVERED_BY = {
-    "lib/gyre/version.rb" => "test/gem_test.rb",
-    "lib/gyre/core.rb" => "test/gem_test.rb",
-    "lib/gyre/capybara.rb" => "test/frameworks/rails_test.rb",
-    "lib/action_cable/subscription_adapter/gyre.rb" => "test/frameworks/cable_sockets_test.rb"
   }.freeze
 
   # Files longer than their kind's limit, and why.
@@ -108,8 +101,8 @@ class TidyTest < Minitest::Test
   end
 
   def test_every_file_has_its_test
-    untested = files("lib/gyre/**/*.rb").reject { |path| tests_of(path).any? || COVERED_BY.key?(path) }
-    assert_empty untested, "write the test, or name in COVERED_BY the one that covers it"
+    untested = files("lib/gyre/**/*.rb").reject { |path| tests_of(path).any? || GyreTest::COVERED_BY.key?(path) }
+    assert_empty untested, "write the test, or name in GyreTest::COVERED_BY the one that covers it"
   end
 
   def test_the_guide_names_the_tests_of_each_folder_of_c_files
@@ -120,8 +113,8 @@ class TidyTest < Minitest::Test
   end
 
   def test_the_tables_name_only_what_is_there_and_needed
-    stale = COVERED_BY.reject { |path, test| exist?(path) && exist?(test) && tests_of(path).empty? }
-    assert_empty stale, "stale in COVERED_BY"
+    stale = GyreTest::COVERED_BY.reject { |path, test| exist?(path) && exist?(test) && tests_of(path).empty? }
+    assert_empty stale, "stale in GyreTest::COVERED_BY"
     assert_empty LONG.keys.reject { |path| exist?(path) && too_long?(path) }, "stale in LONG"
   end
 
@@ -164,18 +157,6 @@ class TidyTest < Minitest::Test
     assert_empty lines_matching(/\t/, tracked_files.grep(/\.(?:rb|rake|ru|gemspec)\z/))
   end
 
-  # `rake lint` checks it, too; this is at hand wherever tests run.
-  def test_no_line_of_ruby_is_longer_than_rubocop_allows
-    limit = Integer(read(".rubocop.yml")[/^Layout\/LineLength:\n  Max: (\d+)/, 1])
-    long = (ruby_files + files("test/**/*.rb")).uniq.flat_map do |path|
-      read(path).each_line(chomp: true).with_index(1).filter_map do |line, number|
-        "#{path}:#{number}" if line.length > limit && line.sub(/ *# rubocop:.*/, "").length > limit
-      end
-    end
-    assert_empty long, "wrap them"
-  end
-
-  # Drawings, tables and examples are indented further, and may be wider.
   def test_prose_in_comments_has_at_most_100_columns
     long = files("{lib,ext,test,bench,fuzz,examples,rakelib}/**/*.{rb,rake,c,h}").flat_map do |path|
       read(path).each_line(chomp: true).with_index(1).filter_map do |line, number|
@@ -265,12 +246,7 @@ class TidyTest < Minitest::Test
   # it. Contracts stand in test/contracts/.
   def tests_of(path)
     name = path.delete_prefix("lib/gyre/").delete_prefix("lib/").delete_suffix(".rb")
-    found = files("test/#{name}_test.rb", "test/contracts/#{name}_test.rb", "test/#{name}/*_test.rb")
-    while found.empty? && name.include?("/")
-      name = File.dirname(name)
-      found = files("test/#{name}_test.rb", "test/#{name}/*_test.rb")
-    end
-    found
+    files("test/#{name}_test.rb", "test/contracts/#{name}_test.rb", "test/#{name}/*_test.rb")
   end
 
   def too_long?(path)
