@@ -7,7 +7,7 @@ require "test_helper"
 require "stringio"
 require "http/fake_exchange"
 require "gyre/http/service"
-require "gyre/web/logs/log_format"
+require "gyre/web/access_log/log_format"
 
 class HTTPServiceTest < Minitest::Test
   def setup

@@ -44,7 +44,7 @@ class WebACMETest < Minitest::Test
   def setup
     @folder = Dir.mktmpdir("gyre")
     @out = StringIO.new
-    @log = Gyre::Web::Log.new(notices: @out, errors: @out)
+    @log = Gyre::Web::ServerLog.new(notices: @out, errors: @out)
   end
 
   def teardown

@@ -191,7 +191,7 @@ class WebTLSContextsTest < Minitest::Test
   end
 
   def serve(**options)
-    log = Gyre::Web::Log.new(notices: @out, errors: @err)
+    log = Gyre::Web::ServerLog.new(notices: @out, errors: @err)
     @server = Gyre::Web::Server.new(app, log: log, **options).start
   end
 

@@ -4,8 +4,8 @@
 # visitor gets the watchdog's report, with the place in the code.
 
 require "gyre/inspection/watchdog"
-require "gyre/web/logs/watchdog_log"
-require "gyre/web/log"
+require "gyre/web/watchdog_log"
+require "gyre/web/server_log"
 
 module Showcase
   # POST /hold
@@ -51,7 +51,7 @@ module Showcase
       yield
     ensure
       watchdog&.stop
-      Gyre::Web::WatchdogLog.watch(Gyre::Web::Log.new) if servers
+      Gyre::Web::WatchdogLog.watch(Gyre::Web::ServerLog.new) if servers
     end
 
     def monotonic_now

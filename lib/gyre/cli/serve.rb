@@ -17,7 +17,7 @@ require "gyre/cluster/mold"
 require "gyre/cluster/program"
 require "gyre/web/config"
 require "gyre/web/frameworks/thread_state"
-require "gyre/web/log"
+require "gyre/web/server_log"
 
 module Gyre
   module CLI
@@ -252,7 +252,7 @@ module Gyre
         check_certificates(settings, sockets.listeners.map(&:endpoint))
         Web::ThreadState.apply(log(settings)) # the workers print no notices
         Web::DatabasePool.apply(HTTP::Limits.new, log(settings), place: "in each worker") unless settings.key?(:requests_limit)
-        log = Web::Log.new(errors: @err)
+        log = Web::ServerLog.new(errors: @err)
         hooks = Cluster::Hooks.new(settings)
         HTTP::NativeAcceptor.map_shares # the workers know of each other
         Cluster::Mold.new(link, hooks) do |index, own|
@@ -309,7 +309,7 @@ module Gyre
         return unless settings[:tls] || endpoints.any?(&:tls)
 
         require "gyre/web/tls_contexts"
-        contexts = Web::TLSContexts.new(settings[:tls], log: Web::Log.new(errors: @err))
+        contexts = Web::TLSContexts.new(settings[:tls], log: Web::ServerLog.new(errors: @err))
         made = contexts.contexts(endpoints)
         contexts.warn(made.values) unless @check # else each worker would
       end
@@ -329,7 +329,7 @@ module Gyre
         raise UsageError, "#{variable}=#{text} in the environment: #{error.message}"
       end
 
-      def log(settings) = Web::Log.new(notices: (@out unless settings[:quiet]), errors: @err)
+      def log(settings) = Web::ServerLog.new(notices: (@out unless settings[:quiet]), errors: @err)
 
       def endpoints(settings, environment)
         Web::Addresses.listen(settings, environment, default_port: from_environment("PORT", :port) || Web::Addresses::DEFAULT_PORT)

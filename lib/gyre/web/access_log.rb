@@ -4,9 +4,9 @@
 # server after each response; closed by Gyre::Web::Server. Never raises or waits.
 
 require "gyre/settings/units"
-require "gyre/web/logs/line_writer"
-require "gyre/web/logs/log_file"
-require "gyre/web/logs/log_format"
+require "gyre/web/access_log/line_writer"
+require "gyre/web/access_log/log_file"
+require "gyre/web/access_log/log_format"
 
 module Gyre
   module Web

@@ -33,7 +33,7 @@ module Gyre
         command.serve if command.workers?
         out = $stdout
         out.sync = true # what the app prints is to be seen at once, also through a pipe
-        log = Log.new(notices: (out unless options[:quiet]))
+        log = ServerLog.new(notices: (out unless options[:quiet]))
         unknown(options).each { |message| log.error(message) }
         command.notes.each { |message| log.info(message) }
         server = Server.new(app, log: log, out: out, **settings(options, command))

@@ -16,8 +16,8 @@ require "gyre/web/frameworks/rack_timeout"
 require "gyre/web/layers"
 require "gyre/web/lifetime"
 require "gyre/web/listening"
-require "gyre/web/log"
-require "gyre/web/logs/watchdog_log"
+require "gyre/web/server_log"
+require "gyre/web/watchdog_log"
 require "gyre/web/settings"
 
 module Gyre
@@ -47,7 +47,7 @@ module Gyre
       # @param settings [Hash] others of docs/configuration.md: static, log_format, metrics, …
       # @raise [ArgumentError] names what is wrong
       # @raise [ExtensionRequired] without the C extension
-      def initialize(app, bind: "tcp://localhost:#{Addresses::DEFAULT_PORT}", tls: nil, limits: {}, out: $stdout, log: Log.new, signals: nil,
+      def initialize(app, bind: "tcp://localhost:#{Addresses::DEFAULT_PORT}", tls: nil, limits: {}, out: $stdout, log: ServerLog.new, signals: nil,
                      abandon: nil, listeners: nil, before_stop: nil, manager: nil, acme: nil, **settings)
         raise ArgumentError, "a Rack app responds to call, and #{app.class} does not" unless app.respond_to?(:call)
 

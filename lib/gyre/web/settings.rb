@@ -10,7 +10,7 @@ require "gyre/web/addresses"
 require "gyre/cluster/hooks"
 require "gyre/web/control/server"
 require "gyre/web/layers/trusted_proxies"
-require "gyre/web/logs/log_format"
+require "gyre/web/access_log/log_format"
 
 module Gyre
   module Web

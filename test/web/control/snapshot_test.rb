@@ -179,7 +179,7 @@ class WebSnapshotTest < Minitest::Test
   end
 
   def quiet
-    Gyre::Web::Log.new(errors: File.open(File::NULL, "w").tap { |io| (@files ||= []) << io })
+    Gyre::Web::ServerLog.new(errors: File.open(File::NULL, "w").tap { |io| (@files ||= []) << io })
   end
 
   def teardown

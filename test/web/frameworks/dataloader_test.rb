@@ -28,7 +28,7 @@ class WebDataloaderTest < Minitest::Test
         end
       end
     end
-    server = Gyre::Web::Server.new(->(_env) { [200, {}, []] }, bind: "127.0.0.1:0", log: Gyre::Web::Log.new(notices: $stdout, errors: $stdout))
+    server = Gyre::Web::Server.new(->(_env) { [200, {}, []] }, bind: "127.0.0.1:0", log: Gyre::Web::ServerLog.new(notices: $stdout, errors: $stdout))
     2.times { server.listen }
     server.close
     Gyre.run do |task|

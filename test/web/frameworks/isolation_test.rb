@@ -8,7 +8,7 @@ require "test_helper"
 class WebIsolationTest < Minitest::Test
   PROGRAM = <<~'RUBY'
     require "gyre/web"
-    server = Gyre::Web::Server.new(->(_env) { [200, {}, []] }, bind: "127.0.0.1:0", log: Gyre::Web::Log.new(notices: $stdout))
+    server = Gyre::Web::Server.new(->(_env) { [200, {}, []] }, bind: "127.0.0.1:0", log: Gyre::Web::ServerLog.new(notices: $stdout))
     begin
       server.listen
       puts "level #{ActiveSupport::IsolatedExecutionState.isolation_level}" if defined?(ActiveSupport::IsolatedExecutionState)

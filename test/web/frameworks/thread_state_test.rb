@@ -11,7 +11,7 @@ class WebThreadStateTest < Minitest::Test
     require "gyre/web"
     def has(name, version) = Gem.loaded_specs[name] = Gem::Specification.new(name, version)
     def listen
-      server = Gyre::Web::Server.new(->(_env) { [200, {}, []] }, bind: "127.0.0.1:0", log: Gyre::Web::Log.new(notices: $stdout, errors: $stdout))
+      server = Gyre::Web::Server.new(->(_env) { [200, {}, []] }, bind: "127.0.0.1:0", log: Gyre::Web::ServerLog.new(notices: $stdout, errors: $stdout))
       server.listen
     ensure
       server.close

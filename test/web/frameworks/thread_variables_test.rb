@@ -21,7 +21,7 @@ class WebThreadVariablesTest < Minitest::Test
     def spec.full_gem_path = "#{Dir.pwd}/gems/apm-1.2"
     Gem.loaded_specs["apm"] = spec
     Thread.current.thread_variable_set(:before, 1)
-    server = Gyre::Web::Server.new(app, bind: "127.0.0.1:0", watchdog: ARGV.any?, log: Gyre::Web::Log.new(errors: $stdout)).start
+    server = Gyre::Web::Server.new(app, bind: "127.0.0.1:0", watchdog: ARGV.any?, log: Gyre::Web::ServerLog.new(errors: $stdout)).start
     3.times { Net::HTTP.get(URI("#{server.urls.first}/?1")) }
     server.stop
     server.wait

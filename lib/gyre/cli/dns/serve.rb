@@ -10,8 +10,8 @@ require "gyre/cli/process/service_manager"
 require "gyre/lifetime"
 require "gyre/cluster/hooks"
 require "gyre/cluster/mold"
-require "gyre/web/log"
-require "gyre/web/logs/log_file"
+require "gyre/web/server_log"
+require "gyre/web/access_log/log_file"
 
 module Gyre
   module CLI
@@ -94,7 +94,7 @@ module Gyre
           require "gyre/web/control/metrics"
           command = Restart.command
           supervisor = Cluster::Supervisor.new(
-            count: count, listeners: @sockets.listeners, log: Web::Log.new(notices: @err, errors: @err), shutdown_timeout: STOP_S,
+            count: count, listeners: @sockets.listeners, log: Web::ServerLog.new(notices: @err, errors: @err), shutdown_timeout: STOP_S,
             ready: -> { announce(" with #{count} workers") }, figures: Web::Metrics,
             spawn: -> { Cluster::Mold.spawn(command, @sockets, environment: Restart.environment) }
           )
@@ -121,7 +121,7 @@ module Gyre
           server = make_server(log)
           hooks = Cluster::Hooks.new
           Cluster::Mold.new(link, hooks) do |index, own|
-            Cluster::Worker.new(index, own, hooks, Web::Log.new(errors: @err)) do |options|
+            Cluster::Worker.new(index, own, hooks, Web::ServerLog.new(errors: @err)) do |options|
               Service.new(server, log, @err, worker: index - 1, signals: options[:signals])
             end.run
           end
@@ -170,7 +170,7 @@ module Gyre
           return unless @values[:metrics]
 
           require "gyre/web/control/server"
-          Web::ControlServer.new(Web::ControlApp.new(source), bind: @values[:metrics], log: Web::Log.new(errors: @err)).listen
+          Web::ControlServer.new(Web::ControlApp.new(source), bind: @values[:metrics], log: Web::ServerLog.new(errors: @err)).listen
         end
       end
 

@@ -7,7 +7,7 @@ require "gyre/cli/process/pidfile"
 require "gyre/cli/process/privileges"
 require "gyre/cli/state_file"
 require "gyre/web/control/server"
-require "gyre/web/logs/log_file"
+require "gyre/web/access_log/log_file"
 require "gyre/cluster/sockets"
 
 module Gyre

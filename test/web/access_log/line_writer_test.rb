@@ -4,7 +4,7 @@
 
 require "test_helper"
 require "gyre"
-require "gyre/web/logs/line_writer"
+require "gyre/web/access_log/line_writer"
 
 class WebLineWriterTest < Minitest::Test
   # Takes lines when the test lets it.

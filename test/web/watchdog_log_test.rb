@@ -3,7 +3,7 @@
 require "test_helper"
 require "gyre"
 require "gyre/settings/units"
-require "gyre/web/logs/watchdog_log"
+require "gyre/web/watchdog_log"
 
 class WebHoldsTest < Minitest::Test
   class Log

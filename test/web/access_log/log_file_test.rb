@@ -6,7 +6,7 @@ require "test_helper"
 require "tmpdir"
 require "gyre"
 require "gyre/web/access_log"
-require "gyre/web/log"
+require "gyre/web/server_log"
 require "stringio"
 require "zlib"
 require "web/serving"
@@ -56,7 +56,7 @@ class WebLogFileTest < Minitest::Test
 
   def test_a_full_disk_loses_lines_is_reported_once_and_stops_nothing
     errors = StringIO.new
-    log = Gyre::Web::AccessLog.new("common", out: Gyre::Web::LogFile.new("/dev/full"), log: Gyre::Web::Log.new(errors: errors))
+    log = Gyre::Web::AccessLog.new("common", out: Gyre::Web::LogFile.new("/dev/full"), log: Gyre::Web::ServerLog.new(errors: errors))
     3.times { written(log, 200) }
     assert_equal 1, errors.string.scan("No space left on device").size
     log.close
@@ -65,7 +65,7 @@ class WebLogFileTest < Minitest::Test
   def test_after_a_full_disk_lines_are_whole_again_and_the_next_one_is_reported_again
     errors = StringIO.new
     out = Class.new(Gyre::Web::LogFile) { attr_accessor :io }.new("/dev/full")
-    log = Gyre::Web::AccessLog.new("common", out: out, log: Gyre::Web::Log.new(errors: errors))
+    log = Gyre::Web::AccessLog.new("common", out: out, log: Gyre::Web::ServerLog.new(errors: errors))
     in_folder do |path|
       written(log, 200)
       full = out.instance_variable_get(:@io)

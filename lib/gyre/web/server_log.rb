@@ -4,13 +4,13 @@
 # Gyre::Web::Server. Never raises and never waits for a stuck pipe.
 
 require "gyre/settings/units"
-require "gyre/web/logs/line_writer"
+require "gyre/web/access_log/line_writer"
 require "io/wait"
 
 module Gyre
   module Web
     # Writes each message in one piece, so that threads do not mix messages.
-    class Log
+    class ServerLog
       # @param notices [IO, nil] nil drops notices
       # @param errors [IO]
       def initialize(notices: nil, errors: $stderr)

@@ -5,7 +5,7 @@
 require "test_helper"
 require "json"
 require "time"
-require "gyre/web/logs/log_format"
+require "gyre/web/access_log/log_format"
 
 class WebLogFormatTest < Minitest::Test
   ENVIRONMENT = {
