@@ -45,6 +45,15 @@ class WebACMEServeTest < Minitest::Test
     end
   end
 
+  # Any of the workers may get the authority's connection.
+  def test_workers_without_a_plain_port_are_validated_over_https
+    serve("-w", "2", "--acme", NAME, "--acme-folder", "kept", "-b", "ssl://127.0.0.1:#{pebble.tls_port}", port: false, env: trusting) do |program|
+      program.expect(/acme: #{NAME} has a certificate until/)
+      2.times { assert_equal "renew: done\n", ctl(program, "renew") }
+      eventually(what: "the certificate in the worker") { certificate(program).issuer.to_s.include?("Pebble") }
+    end
+  end
+
   def test_one_process_takes_thrusters_variables_and_leads_plain_requests_to_https
     variables = { "TLS_DOMAIN" => NAME, "STORAGE_PATH" => "kept", "HTTP_PORT" => pebble.http_port.to_s, "HTTPS_PORT" => "0" }
     serve(port: false, env: { **trusting, **variables }) do |program|

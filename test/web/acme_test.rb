@@ -88,6 +88,14 @@ class WebACMETest < Minitest::Test
     assert_in_delta Time.now.to_f + 630, store.state("other.example.org")["next_at"], 40
   end
 
+  def test_without_a_plain_port_the_authority_validates_over_https
+    store = store(pebble.directory)
+    serve(store, "ssl://127.0.0.1:#{pebble.tls_port}")
+    look(keeper(store, plain: false) { @server.reload_tls })
+    assert_match(/Pebble Intermediate/, issuer)
+    assert_empty Dir.glob("**/*.challenge", base: @folder)
+  end
+
   # The authority asks the guide's DNS server for the records that the guide's hook writes.
   def test_wildcards_are_validated_by_records_of_a_zone
     hook = guided_hook
@@ -256,9 +264,9 @@ class WebACMETest < Minitest::Test
     Store.new(names.empty? ? [NAME] : names, @folder, directory).tap { |store| store.prepare(@log) }
   end
 
-  def keeper(store = store(), **settings, &changed)
+  def keeper(store = store(), plain: true, **settings, &changed)
     settings = { certificates: store, acme_directory: pebble.directory, acme_eab: pebble.binding, **settings }
-    Keeper.new(settings, log: @log, tls: pebble.tls, &changed || -> {})
+    Keeper.new(settings, log: @log, plain: plain, tls: pebble.tls, &changed || -> {})
   end
 
   def guided_hook = Gyre::Web::Config.new("gyre.rb").evaluate(HOOK.gsub(TEXTS, self.class.texts)).fetch(:dns_challenge)
@@ -277,10 +285,11 @@ class WebACMETest < Minitest::Test
     Struct.new(:not_before, :not_after).new(Time.now + left_s - lifetime_s, Time.now + left_s)
   end
 
-  def serve(store)
+  def serve(store, *bind)
+    bind = ["tcp://127.0.0.1:#{pebble.http_port}", "ssl://127.0.0.1:0"] if bind.empty?
     app = ->(_) { [200, { "content-type" => "text/plain" }, ["app"]] }
-    @server = Gyre::Web::Server.new(app, bind: ["tcp://127.0.0.1:#{pebble.http_port}", "ssl://127.0.0.1:0"], tls: store.certificates, acme: store,
-                                         https_redirect: true, ready_path: "/ready", log: @log).start
+    settings = { https_redirect: true, ready_path: "/ready", log: @log }
+    @server = Gyre::Web::Server.new(app, bind: bind, tls: store.certificates, acme: store, **settings).start
   end
 
   def get(path) = Net::HTTP.get_response(URI("http://127.0.0.1:#{pebble.http_port}#{path}"))

@@ -176,6 +176,10 @@ static void shake_hands(struct gyre_http_connection *connection) {
   } else {
     acceptor->statistics.handshakes++;
     if (gyre_tls_resumed(&connection->transport)) acceptor->statistics.handshakes_resumed++;
+    if (gyre_tls_agreed(&connection->transport, GYRE_TLS_CHALLENGE)) {
+      gyre_http_connection_end(connection, false);
+      return;
+    }
     await_first(connection);
     if (http2 && gyre_tls_agreed(&connection->transport, http2->alpn)) {
       gyre_http_connection_enter(connection, http2, NULL, 0);

@@ -5,7 +5,8 @@
 #include "net/transport.h"
 
 #define GYRE_TLS_ERROR_BYTES 1024
-#define GYRE_TLS_SESSIONS 64 /* sessions that a client's context keeps, one per server */
+#define GYRE_TLS_CHALLENGE "acme-tls/1" /* the protocol of a challenge, which carries no data */
+#define GYRE_TLS_SESSIONS 64            /* sessions that a client's context keeps, one per server */
 
 struct gyre_tls_tickets;
 
@@ -30,6 +31,7 @@ struct gyre_tls_options {
   const char *groups;               /* for key exchange; NULL: default */
   const char *dh_parameters;        /* a server's, for TLS 1.2; NULL: none */
   struct gyre_tls_tickets *tickets; /* a server's ticket keys; NULL: the context's own */
+  const char *challenges;           /* NULL, or a server's folder of NAME.challenge (RFC 8737); needs alpn */
   const unsigned char *alpn;        /* in wire format (RFC 7301): each name after a length byte */
   unsigned alpn_length;
 };

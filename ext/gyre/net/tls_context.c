@@ -97,6 +97,11 @@ static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char
                            const unsigned char *offered, unsigned offered_length, void *argument) {
   struct gyre_tls_context *context = argument;
   unsigned char *found;
+  if (SSL_get_app_data(ssl) == context) { /* a challenge: it offers this protocol only */
+    *chosen = offered + 1;
+    *chosen_length = offered[0];
+    return SSL_TLSEXT_ERR_OK;
+  }
   if (SSL_select_next_proto(&found, chosen_length, context->alpn, context->alpn_length, offered, offered_length) !=
       OPENSSL_NPN_NEGOTIATED)
     return SSL_TLSEXT_ERR_ALERT_FATAL; /* RFC 7301, section 3.2 */
@@ -156,15 +161,41 @@ static bool limit_sessions(SSL *ssl, const struct gyre_tls_context *context, con
   return SSL_set_session_id_context(ssl, policy, sizeof(policy)) == 1;
 }
 
+/* Returns true for an ACME authority that validates a name (RFC 8737, section 3). */
+static bool is_challenge(SSL *ssl) {
+  static const unsigned char only[] = "\0\x0b\x0a" GYRE_TLS_CHALLENGE;
+  const unsigned char *bytes;
+  size_t size;
+  return SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation, &bytes, &size) == 1 &&
+         size == sizeof(only) - 1 && memcmp(bytes, only, size) == 0;
+}
+
+/* Reads the identity from its file each time, so that all processes and machines with the folder
+ * have it at once. Resumes nothing. The client needs no certificate, because it can send no data.
+ */
+static bool show_challenge(SSL *ssl, struct gyre_tls_context *context, const char *name) {
+  SSL_certs_clear(ssl);
+  SSL_set_verify(ssl, SSL_VERIFY_NONE, NULL);
+  SSL_set_options(ssl, SSL_OP_NO_TICKET);
+  SSL_set_app_data(ssl, context);
+  return gyre_tls_challenge_use(ssl, context->challenges, name) && SSL_set_num_tickets(ssl, 0) == 1;
+}
+
 /* Takes only certificates and key from the identity; SSL_set_SSL_CTX would also replace other
  * settings, such as accepted clients. Called before libssl looks for a session. */
 static int choose_identity(SSL *ssl, int *alert, void *argument) {
   struct gyre_tls_context *context = argument;
   char name[TLSEXT_MAXLEN_host_name + 1];
-  struct gyre_tls_context *identity = asked_name(ssl, name) ? find_identity(context, name) : NULL;
+  bool named = asked_name(ssl, name);
+  struct gyre_tls_context *identity = named ? find_identity(context, name) : NULL;
   *alert = SSL_AD_INTERNAL_ERROR;
-  if (!identity) return SSL_CLIENT_HELLO_SUCCESS; /* the default identity */
-  SSL_certs_clear(ssl);                           /* else the default key might be chosen */
+  if (named && context->challenges && is_challenge(ssl)) {
+    *alert = SSL_AD_NO_APPLICATION_PROTOCOL;
+    return show_challenge(ssl, context, name) ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_ERROR;
+  }
+  if (SSL_get_app_data(ssl) == context) return SSL_CLIENT_HELLO_ERROR; /* the hello before a retry was a challenge */
+  if (!identity) return SSL_CLIENT_HELLO_SUCCESS;                      /* the default identity */
+  SSL_certs_clear(ssl);                                                /* else the default key might be chosen */
   if (!show(ssl, identity) || !limit_sessions(ssl, context, identity)) return SSL_CLIENT_HELLO_ERROR;
   SSL_set_app_data(ssl, identity);
   return SSL_CLIENT_HELLO_SUCCESS;
@@ -263,6 +294,7 @@ struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_options *opt
   context->server = options->server;
   context->verify = options->verify;
   context->any_name = options->any_name;
+  if (options->challenges && options->alpn_length && !(context->challenges = strdup(options->challenges))) goto fail;
   atomic_init(&context->references, 1);
   context->alpn_length = options->alpn_length;
   if (options->alpn_length) memcpy(context->alpn, options->alpn, options->alpn_length);
@@ -286,6 +318,7 @@ fail_context:
   return NULL;
 
 fail:
+  SSL_CTX_free(ssl);
   free(context);
   return NULL;
 }
@@ -303,6 +336,7 @@ void gyre_tls_context_release(struct gyre_tls_context *context) {
     free(name);
   }
   gyre_tls_tickets_release(context->tickets);
+  free(context->challenges);
   free(context);
 }
 

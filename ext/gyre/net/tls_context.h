@@ -17,6 +17,7 @@ struct gyre_tls_context {
   enum gyre_tls_verify verify;
   struct gyre_tls_name *names;
   struct gyre_tls_session *sessions; /* a client's, the newest first */
+  char *challenges;                  /* folder, or NULL */
   struct gyre_tls_tickets *tickets;  /* NULL: keys of this context alone */
   unsigned char policy[32];          /* digest of the settings under which a session resumes */
   unsigned alpn_length;
@@ -26,6 +27,10 @@ struct gyre_tls_context {
 /* tls_identity.c: reads certificate, key, authorities and revocation lists into `ssl`. Returns
  * false with a reason in `error` (GYRE_TLS_ERROR_BYTES). */
 bool gyre_tls_identity_use(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error);
+
+/* tls_identity.c: uses FOLDER/NAME.challenge, a PEM of certificate and key for an ACME authority
+ * (RFC 8737). Returns false if there is none. */
+bool gyre_tls_challenge_use(SSL *ssl, const char *folder, const char *name);
 
 /* tls_context.c: a client's session with `server`. The SSL keeps this pointer as its app data. */
 void gyre_tls_session_offer(struct gyre_tls_context *context, SSL *ssl, const char *server);

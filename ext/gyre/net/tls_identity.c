@@ -188,4 +188,19 @@ bool gyre_tls_identity_use(SSL_CTX *ssl, const struct gyre_tls_options *options,
   return good;
 }
 
+bool gyre_tls_challenge_use(SSL *ssl, const char *folder, const char *name) {
+  char path[4096];
+  int length = snprintf(path, sizeof(path), "%s/%s.challenge", folder, name);
+  if (length < 0 || (size_t)length >= sizeof(path) || strchr(name, '/')) return false; /* a client gave the name */
+  BIO *file = BIO_new_file(path, "r");
+  X509 *certificate = file ? PEM_read_bio_X509(file, NULL, give_passphrase, NULL) : NULL;
+  EVP_PKEY *key = certificate ? PEM_read_bio_PrivateKey(file, NULL, give_passphrase, NULL) : NULL;
+  bool used = key && SSL_use_cert_and_key(ssl, certificate, key, NULL, 1) == 1;
+  EVP_PKEY_free(key);
+  X509_free(certificate);
+  BIO_free(file);
+  ERR_clear_error();
+  return used;
+}
+
 #endif

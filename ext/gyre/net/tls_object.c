@@ -71,6 +71,7 @@ static VALUE context_build(VALUE self, VALUE given) {
       .groups = text(given, "groups"),
       .dh_parameters = text(given, "dh_parameters"),
       .tickets = NIL_P(tickets) ? NULL : tickets_of(tickets),
+      .challenges = text(given, "challenges"),
       .alpn = (const unsigned char *)RSTRING_PTR(alpn),
       .alpn_length = (unsigned)RSTRING_LEN(alpn),
   };

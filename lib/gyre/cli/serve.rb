@@ -197,10 +197,14 @@ module Gyre
         end
         server.run do
           serving_alone(server, environment, log, manager)
-          Web::ACME::Keeper.new(settings, log: log) { server.reload_tls }.start(Task.current) if settings[:certificates]
+          keep_certificates(settings, server, log) if settings[:certificates]
         end
       ensure
         @holdings&.close
+      end
+
+      def keep_certificates(settings, server, log)
+        Web::ACME::Keeper.new(settings, log: log, plain: !server.endpoints.all?(&:tls)) { server.reload_tls }.start(Task.current)
       end
 
       def serving_alone(server, environment, log, manager)

@@ -36,6 +36,7 @@ module Gyre
       # @param ciphersuites [String, nil] for TLS 1.3
       # @param min_version [String] "1.2" or "1.3"
       # @param ticket_keys [TicketKeys, nil] resume sessions across contexts and processes
+      # @param challenges [String, nil] a folder of answers to ACME's tls-alpn-01, NAME.challenge
       # @return [Context]
       # @raise [ArgumentError] names the missing, unreadable or invalid file
       # @raise [ExtensionRequired] without libssl
@@ -101,7 +102,7 @@ module Gyre
 
       # @api private
       def initialize(server:, cert:, key:, ca:, verify:, names: {}, crl: nil, alpn: [], key_passphrase: nil, ciphers: nil, ciphersuites: nil,
-                     min_version: "1.2", ticket_keys: nil, particulars: {})
+                     min_version: "1.2", ticket_keys: nil, challenges: nil, particulars: {})
         unless self.class.private_method_defined?(:build)
           raise ExtensionRequired, "TLS needs OpenSSL 3, which was missing when Gyre was built: install it (Debian: libssl-dev) and " \
                                    "reinstall the gem"
@@ -120,7 +121,8 @@ module Gyre
         build({ server: server, certificate: chain, key: key == cert ? chain : pem("key", key), key_passphrase: key_passphrase,
                 certificate_name: @certificate_name, key_name: name_of(key), **authorities(ca), crl: pem("crl", crl), crl_name: name_of(crl),
                 verify: mode(verify), store: nil, any_name: false, ciphers: ciphers, suites: ciphersuites, tickets: ticket_keys,
-                alpn: protocols(alpn), oldest: version(min_version), newest: 0, groups: nil, dh_parameters: nil, **particulars })
+                challenges: challenges, alpn: protocols(alpn), oldest: version(min_version), newest: 0, groups: nil, dh_parameters: nil,
+                **particulars })
         names.each { |name, identity| add_name(name, identity) }
       end
 

@@ -12,9 +12,9 @@ module Gyre
     class Listening
       attr_reader :listeners
 
-      # `given`: Listeners to use instead of `bind`, or nil.
-      def initialize(bind:, tls:, given:, log:)
-        @tls = TLSContexts.new(tls && SETTINGS.check(:tls, tls), log: log)
+      # `given`: Listeners to use instead of `bind`, or nil. `challenges`: see TLS.server.
+      def initialize(bind:, tls:, given:, log:, challenges: nil)
+        @tls = TLSContexts.new(tls && SETTINGS.check(:tls, tls), log: log, challenges: challenges)
         @given = given
         @log = log
         @listeners = []

@@ -57,7 +57,7 @@ module Gyre
         @acme = acme
         @layers = Layers.new(app, log: log, unready: method(:unready), tls: tls, acme: acme, port: -> { endpoints.find(&:tls)&.port }, **settings)
         @access_log = access_log(settings[:log_format], settings[:access_log], out)
-        @listening = Listening.new(bind: bind, tls: tls, given: listeners, log: log)
+        @listening = Listening.new(bind: bind, tls: tls, given: listeners, log: log, challenges: acme&.folder)
         @limits = HTTP::Limits.from(limits)
         @follows_pool = limits.is_a?(Hash) && !limits.key?(:requests_limit)
         @cancels = settings[:cancel_when_client_gone]

@@ -18,10 +18,11 @@ module Gyre
       REPORTED = {}
 
       # `given`: certificates (one without :names serves all other hosts), or true for a certificate
-      # for development.
-      def initialize(given, log:)
+      # for development. `challenges`: see TLS.server.
+      def initialize(given, log:, challenges: nil)
         @given = given
         @log = log
+        @challenges = challenges
       end
 
       def endpoints(endpoints) = Addresses.secure(endpoints, @given)
@@ -67,7 +68,7 @@ module Gyre
           context = TLS.server(**settings.slice(:cert, :key))
           settings[:names].each { |name| by_name[name] = context }
         end
-        TLS.server(names: others, **policy(default), **common)
+        TLS.server(names: others, **policy(default), **common, challenges: @challenges)
       end
 
       def common = { alpn: HTTP::H2.available? ? %w[h2 http/1.1] : %w[http/1.1], ticket_keys: TLS::TicketKeys.shared }

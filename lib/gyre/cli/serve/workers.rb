@@ -129,7 +129,9 @@ module Gyre
 
       def serves
         @manager.ready
-        @keeper = Web::ACME::Keeper.new(@settings, log: @log) { @supervisor.reload }.start(@task) if @settings[:certificates]
+        return unless @settings[:certificates]
+
+        @keeper = Web::ACME::Keeper.new(@settings, log: @log, plain: !endpoints.all?(&:tls)) { @supervisor.reload }.start(@task)
       end
 
       def status_line

@@ -21,11 +21,12 @@ module Gyre
         SHORT_S = 10 * Authority::DAY_S
 
         # Calls `changed` when the store has a new certificate, also of another process.
-        # `settings`: of Serve. `tls`: see HTTP::Client.
-        def initialize(settings, log:, tls: nil, &changed)
+        # `settings`: of Serve. `plain`: whether the server takes plain requests, else authorities
+        # validate over https. `tls`: see HTTP::Client.
+        def initialize(settings, log:, plain: true, tls: nil, &changed)
           @store, @directory, @profile, binding = settings.values_at(:certificates, :acme_directory, :acme_profile, :acme_eab)
           @log = log
-          @options = { challenge: challenge(settings[:dns_challenge]), binding: binding, tls: tls }
+          @options = { challenge: challenge(settings[:dns_challenge], plain), binding: binding, tls: tls }
           @changed = changed
           @stamp = @store.stamp
         end
@@ -66,9 +67,10 @@ module Gyre
 
         private
 
-        # Returns a challenge for Authority. Every server with the account's key answers http-01.
-        def challenge(hook)
-          return ["http-01", ->(*) {}] unless hook
+        # Returns a challenge for Authority. Every server with the account's key answers http-01,
+        # every server with the folder tls-alpn-01.
+        def challenge(hook, plain)
+          return plain ? ["http-01", ->(*) {}] : ["tls-alpn-01", @store.method(:challenge)] unless hook
 
           ["dns-01", lambda do |name, proof, wanted|
             hook.call("_acme-challenge.#{name}", Key.base64(Digest::SHA256.digest(proof)), wanted) # RFC 8555, section 8.4

@@ -7,6 +7,7 @@
 require "fileutils"
 require "gyre/errors"
 require "gyre/web/acme/key"
+require "gyre/web/acme/challenge"
 require "gyre/web/development_certificate"
 require "json"
 
@@ -17,7 +18,7 @@ module Gyre
         # File systems that end with their container or machine.
         FLEETING = %w[overlay aufs tmpfs ramfs].freeze
 
-        attr_reader :names
+        attr_reader :names, :folder
 
         # Returns the usual folder. `user`: whom the process becomes, or nil.
         def self.folder(user = nil)
@@ -78,6 +79,12 @@ module Gyre
         end
 
         def path(name) = file("#{name}.pem")
+
+        # Keeps the identity that proves `name` by tls-alpn-01, which all servers with this folder
+        # show; removes it after the challenge.
+        def challenge(name, proof, wanted)
+          wanted ? write("#{name}.challenge", Challenge.pem(name, proof)) : FileUtils.rm_f(file("#{name}.challenge"))
+        end
 
         # Returns the state of a name's renewal, which Keeper writes.
         def state(name) = JSON.parse(read(file("#{name}.json")) || "{}")
