@@ -45,6 +45,8 @@ module Gyre
       HTTPS = %r{\A(?:ssl|https)://}
       # Addresses of a server with ACME, whose ports variables may change.
       PORTS = { "tcp://*:" => ["HTTP_PORT", 80], "ssl://*:" => ["HTTPS_PORT", 443] }.freeze
+      # Thruster's variables for its cache.
+      CACHE = { "CACHE_SIZE" => :cache, "MAX_CACHE_ITEM_SIZE" => :cache_item_limit }.freeze
       # The effects of signals on a server with workers.
       RESTARTS = { "USR1" => "a rolling restart", "USR2" => "a hot restart", "TTIN" => "a worker more", "TTOU" => "a worker fewer" }.freeze
       NEEDS_WORKERS = "--state is for a server with workers (-w 1 or more): `gyre ctl` commands those. --metrics shows one process"
@@ -92,7 +94,8 @@ module Gyre
         settings = Web::Config.merge(settings, @settings)
         settings = { static: [PUBLIC] }.merge(settings) if rails? && !TRYING.include?(environment(settings))
         settings = { beside: SOLID_QUEUE }.merge(settings) unless ENV["SOLID_QUEUE_IN_PUMA"].to_s.empty?
-        with_certificates(settings)
+        cache = CACHE.to_h { |variable, name| [name, from_environment(variable, name)] }
+        with_certificates(cache.compact.merge(settings))
       end
 
       # Completes settings of ACME from the environment, whose variables are Thruster's. TLS_DOMAIN

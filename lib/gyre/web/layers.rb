@@ -1,12 +1,13 @@
 # frozen_string_literal: true
 
 # Wraps the app in layers: health checks, proxies' headers, request ids, files, sendfile,
-# compression. Made and closed by Gyre::Web::Server.
+# compression, a cache. Made and closed by Gyre::Web::Server.
 
 require "gyre/http/compression"
 require "gyre/http/sendfile"
 require "gyre/http/static"
 require "gyre/web/settings"
+require "gyre/web/layers/cache"
 require "gyre/web/layers/https"
 require "gyre/web/layers/trusted_proxies"
 require "securerandom"
@@ -21,6 +22,8 @@ module Gyre
 
       attr_reader :proxies
 
+      attr_reader :cache
+
       # `settings`: see SERVER_SETTINGS; `unready`: the block of HealthCheck; `tls`, `acme`,
       # `port`: see HTTPS. Raises ArgumentError if a folder is missing.
       def initialize(app, log:, unready: -> {}, tls: nil, acme: nil, port: -> {}, **settings)
@@ -33,6 +36,8 @@ module Gyre
         @static = nil
         @proxies = trusted_proxy.flat_map { |range| TrustedProxies.ranges(range) }
         @app = HTTP::Compression.new(@app, minimum_bytes: settings[:compress_minimum]) if settings[:compress]
+        cache, item = settings.values_at(:cache, :cache_item_limit)
+        @app = @cache = Cache.new(@app, bytes_limit: cache, item_bytes_limit: item) if cache.positive?
         unless sendfile.empty?
           @app = HTTP::Sendfile.new(@app, roots(sendfile), log: log)
           @env["sendfile.type"] = "X-Sendfile" # for Rack::Sendfile

@@ -188,7 +188,9 @@ module Gyre
 
       # Returns the server's state for metrics, `gyre top` and a supervisor. Any thread may call it.
       # @return [Hash{String => Object}] (see Snapshot)
-      def snapshot = Snapshot.take(self, @http, @lifetime).merge!(@acme ? { "certificates_missing" => @acme.missing } : {})
+      def snapshot
+        Snapshot.take(self, @http, @lifetime).merge!("cache" => @layers.cache&.figures, **(@acme ? { "certificates_missing" => @acme.missing } : {}))
+      end
 
       # @return [Hash{String => Hash}] as a supervisor with workers returns
       def snapshots = { "0" => snapshot }

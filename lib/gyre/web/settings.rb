@@ -105,6 +105,11 @@ module Gyre
         row[:compress, :flag, "compress responses for clients that accept it", default: false],
         row[:compress_minimum, :bytes, "smallest body that is compressed", default: 1024]
       ],
+      "A cache of public responses" => [
+        row[:cache, :bytes, "memory of a worker for responses that the app calls public; 0: none are kept", range: 0..,
+            default: 0, usual: "$CACHE_SIZE or 0"],
+        row[:cache_item_limit, :bytes, "longest body that is kept", default: 1 << 20, usual: "$MAX_CACHE_ITEM_SIZE or 1M"]
+      ],
       "Logs" => [
         row[:log_format, Types::LOG_FORMAT, "access log: #{LogFormat::NAMES.join(", ")}, or directives like '%h %t \"%r\" %>s %b %D'",
             usual: "common in development and with an access_log, none elsewhere"],

@@ -78,7 +78,7 @@ module Gyre
         end
 
         # Headers that a 304 keeps (RFC 9110, section 15.4.5).
-        def kept_of_304(headers) = headers.slice("etag", "last-modified", "cache-control", "content-location", "date", "expires", "vary")
+        def kept_of_304(headers) = headers.slice("etag", "last-modified", "cache-control", "content-location", "date", "expires", "vary", "age")
 
         def refused(headers) = headers.slice("etag", "last-modified", "vary").merge!("content-length" => "0")
 

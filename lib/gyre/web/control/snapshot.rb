@@ -19,6 +19,7 @@ module Gyre
     #   connections  also open
     #   bounds_s     {BOUNDS_S}, of the histograms: counts (not cumulative; one more than bounds_s), sum_s
     #   cable        nil without Action Cable
+    #   cache        nil without a cache
     #   certificates_missing   with ACME: names whose first certificate has not come
     #   slowest      up to {SLOWEST} running requests, the oldest first: method, path, seconds,
     #                remote; without query strings, which may hold secrets
