@@ -18,7 +18,7 @@ class WebACMEChallengeTest < Minitest::Test
 
   def setup
     @folder = Dir.mktmpdir("gyre")
-    log = Gyre::Web::Log.new(notices: StringIO.new, errors: StringIO.new)
+    log = Gyre::Web::ServerLog.new(notices: StringIO.new, errors: StringIO.new)
     @store = Gyre::Web::ACME::Store.new([NAME], @folder, "https://a.test/dir").tap { |store| store.prepare(log) }
     app = ->(_) { [200, {}, ["app"]] }
     certificates = GyreTest::Certificates.new(@folder)
