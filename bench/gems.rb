@@ -10,6 +10,9 @@ gem "puma"
 gem "rack"
 gem "rackup"
 
+gem "railties"
+gem "thruster"
+
 gem "actioncable"
 gem "anycable-rack-server", ">= 0.5"
 gem "async"

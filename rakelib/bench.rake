@@ -8,6 +8,9 @@ namespace :bench do
   desc "Measure the HTTP server against nginx, Iodine, Falcon and Puma (BENCHOPTS)"
   task(http: :compile) { ruby "bench/http", *ENV["BENCHOPTS"].to_s.split }
 
+  desc "Measure a Rails app on Gyre and on Puma behind Thruster (BENCHOPTS)"
+  task(rails: :compile) { ruby "bench/rails", *ENV["BENCHOPTS"].to_s.split }
+
   desc "Measure the fiber scheduler against Async and carbon_fiber (BENCHOPTS)"
   task(scheduler: :compile) { ruby "bench/scheduler", *ENV["BENCHOPTS"].to_s.split }
 
@@ -41,4 +44,4 @@ end
 
 desc "All benchmarks; about an hour"
 task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:client bench:event_machine bench:realtime
-               bench:dns bench:blocking]
+               bench:dns bench:blocking bench:rails]
