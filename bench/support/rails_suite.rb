@@ -119,7 +119,9 @@ module Bench
     def labels = LABELS
     def programs(_subjects) = %w[taskset wrk]
     def versions(_subjects) = super.merge(Setup.gem_versions.slice("railties", "thruster", "puma"))
-    def targets = KEYS.map { |key| ratio("#{key}: CPU a request against Thruster and Puma", :at_most, 1.0, key, :cpu_us, "gyre", "thruster") }
+    def targets
+      KEYS.map { |key| ratio("#{key}: CPU a request against Thruster and Puma", :at_most, 1.0, key, :cpu_us, "gyre", "thruster") }
+    end
 
     def about(settings)
       ["#{Gyre::Units.count(settings[:rounds], "round")} of #{settings[:seconds]} s, servers taking turns; cells are medians (lowest–highest round).",

@@ -80,6 +80,7 @@ module GyreTest
     "test/testing_test.rb" => %w[gyre/testing/simulation],
     "test/web/acme_test.rb" => %w[gyre/web/acme/authority gyre/web/acme/keeper gyre/web/acme/key gyre/web/acme/store],
     "test/web/control/app_test.rb" => %w[gyre/web/control/server],
+    "test/web/layers/cache_test.rb" => %w[gyre/web/layers/cached_response],
     "test/web/server_test.rb" => %w[gyre/web/addresses gyre/web/listening],
     "test/websocket/client_test.rb" => %w[gyre/websocket/addresses],
     "test/websocket/socket_test.rb" => %w[gyre/websocket/limits gyre/websocket/session]
