@@ -45,6 +45,25 @@ module Gyre
       Fiber.scheduler.stats if present_engine
     end
 
+    # Returns where this thread's loop has spent its time since the scheduler was made: a row for
+    # each route, and for each task by its name, or file and line of its block. A request counts at
+    # its end, with the tasks that it starts. "(loop)" is the loop's own work (connections, TLS,
+    # parsing, timers), "(threads)" that of all other threads, "(none)" are responses 404 without a
+    # route. Beyond 200 rows all is in "(other)".
+    #
+    # requests: requests that have ended. cpu_s: seconds of CPU. blocked_s: seconds in which code
+    # kept the loop without using the processor, in stretches over 100 µs: blocking calls, waits for
+    # other threads and programs. longest_s: the longest stretch without a switch. allocations:
+    # objects.
+    # @return [Hash{String => Hash{Symbol => Integer, Float}}, nil] nil without a scheduler of the
+    #   native engine
+    # @example
+    #   Gyre::Loop.usage["/posts/:id"]
+    #   # => {requests: 9, cpu_s: 0.01, blocked_s: 0.0, longest_s: 0.002, allocations: 9120}
+    def self.usage
+      Fiber.scheduler.usage if present_engine == :native
+    end
+
     # @!group Methods of both engines
 
     # @!method watch_io(key, io, writes = false, once = false, read: nil, write: nil, oneshot: nil)

@@ -60,6 +60,15 @@ module Gyre
     # @return [Array<Inspection::Wait>]
     def waits(classes = nil) = list_waits(classes).map { |values| Inspection::Wait.new(*values) }
 
+    # @return [Hash{String => Hash{Symbol => Integer, Float}}] see {Loop.usage}
+    # @api private
+    def usage
+      usage_rows.to_h { |label, *values| [label.dup.force_encoding(Encoding::UTF_8).scrub, USAGE.zip(values).to_h] }
+    end
+
+    USAGE = %i[requests cpu_s blocked_s longest_s allocations].freeze
+    private_constant :USAGE
+
     # @return [Array<Run>] present calls of Gyre.run
     # @api private
     def runs = @runs ||= []

@@ -76,6 +76,8 @@ static void run_posts(struct gyre_scheduler *scheduler) {
 }
 
 static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
+  struct gyre_sight_account *loop = &scheduler->sight.rows[GYRE_SIGHT_LOOP];
+  gyre_sight_switch(&scheduler->sight, loop);
   if (!gyre_list_empty(&scheduler->interrupts.due)) gyre_interrupts_deliver(scheduler);
   if (has_posts(scheduler)) run_posts(scheduler);
 
@@ -92,6 +94,7 @@ static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving)
     gyre_enter(scheduler, fiber);
     if (scheduler->drivers.newest != driving) return; /* overtaken meanwhile */
     gyre_entered(scheduler, &driving->parked);
+    gyre_sight_switch(&scheduler->sight, loop); /* the driver may be a worker */
     if (driving->done == gyre_parked_is_running && driving->done(scheduler, driving)) return;
     if (!gyre_list_empty(&scheduler->interrupts.due)) break;
   }
@@ -139,6 +142,7 @@ static VALUE drive_ensure(VALUE argument) {
     while (newer && newer->before != driving) newer = newer->before;
     if (newer) newer->before = driving->before;
   }
+  gyre_sight_switch(&scheduler->sight, gyre_sight_of(scheduler, driving->parked.worker));
   return Qnil;
 }
 

@@ -39,6 +39,7 @@ void gyre_thread_check(struct gyre_scheduler *scheduler) {
   if (!NIL_P(scheduler->thread)) {
     scheduler->running.worker = NULL;
     scheduler->running.entered = Qnil;
+    gyre_sight_leave(&scheduler->sight);
     gyre_workers_forked(scheduler);
   }
   scheduler->thread = thread;
@@ -59,6 +60,7 @@ void gyre_parked_mark(struct gyre_scheduler *scheduler, struct gyre_parked *park
 void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   scheduler->running.entered = parked->entered;
   scheduler->running.worker = parked->worker;
+  gyre_sight_switch(&scheduler->sight, gyre_sight_of(scheduler, parked->worker));
 }
 
 void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked, VALUE blocker) {
@@ -236,6 +238,7 @@ void gyre_yield_if_due(struct gyre_scheduler *scheduler) {
  * the stack of its fiber. */
 void gyre_fibers_mark(struct gyre_scheduler *scheduler) {
   GYRE_MARK(scheduler->thread, scheduler->drivers.fiber);
+  gyre_sight_mark(&scheduler->sight);
   GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.foreign, foreign_node) rb_gc_mark(parked->fiber);
   gyre_workers_mark(scheduler);
   gyre_interrupts_mark(scheduler);
@@ -254,4 +257,5 @@ void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
   forget_waits(scheduler);
   gyre_interrupts_forked(scheduler);
   gyre_workers_forked(scheduler);
+  gyre_sight_forked(scheduler);
 }

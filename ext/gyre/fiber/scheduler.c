@@ -62,6 +62,11 @@ struct gyre_scheduler *gyre_scheduler_here(void) {
   return scheduler->closed ? NULL : scheduler;
 }
 
+VALUE gyre_sight_label(void) {
+  const struct gyre_scheduler *scheduler = gyre_scheduler_here();
+  return scheduler ? gyre_sight_label_of(&scheduler->sight) : Qnil;
+}
+
 static struct gyre_loop *loop_here(void) {
   struct gyre_scheduler *scheduler = gyre_scheduler_here();
   return scheduler ? &scheduler->loop : NULL;
@@ -84,6 +89,7 @@ static VALUE scheduler_open_native(VALUE self, VALUE name) {
   gyre_loop_open_on(&scheduler->loop, name);
   if (gyre_blocked_init(&scheduler->pool.workers) < 0) rb_memerror();
   gyre_block_init(scheduler);
+  gyre_sight_open(scheduler);
   scheduler->sweeping.switches = UINT64_MAX;
   scheduler->sweeping.before_sleep = gyre_sweep;
   scheduler->closed = false;

@@ -9,6 +9,7 @@
 #include "gyre.h"
 
 #include "fiber/blocked.h"
+#include "fiber/sight.h"
 #include "loop/loop.h"
 
 #include <ruby/st.h>
@@ -44,9 +45,10 @@ struct gyre_worker {
   struct gyre_parked *parked;        /* wait of `fiber` or of a fiber it resumed; NULL if none */
   VALUE (*function)(VALUE argument); /* NULL while idle */
   VALUE argument;
-  VALUE storage;          /* initial fiber storage, or nil */
-  bool once;              /* the fiber ends with its job */
-  uintptr_t unused_below; /* its idle stack is unused below this address */
+  VALUE storage;                      /* initial fiber storage, or nil */
+  bool once;                          /* the fiber ends with its job */
+  struct gyre_sight_account *account; /* is charged with the job; NULL: the loop's row */
+  uintptr_t unused_below;             /* its idle stack is unused below this address */
 };
 
 /* A request to run the loop until a condition holds. The newest one drives, and checks the
@@ -160,6 +162,7 @@ struct gyre_scheduler {
   struct gyre_slice slice;
   struct gyre_blocks blocks;
   struct gyre_sweeping sweeping;
+  struct gyre_sight sight;
   struct gyre_timer unwinding; /* limits the time that stopped fibers have at the close */
   struct gyre_list posts;      /* posts (struct gyre_post) for the next turn */
   struct gyre_list due_posts;  /* posts of this turn that have not run yet */
@@ -195,6 +198,13 @@ static inline struct gyre_scheduler *gyre_scheduler_opened(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) rb_raise(rb_eRuntimeError, "the scheduler is closed");
   return scheduler;
+}
+
+/* Returns the account of the worker; without one the loop's, or NULL outside of the loop. */
+static inline struct gyre_sight_account *gyre_sight_of(struct gyre_scheduler *scheduler,
+                                                       const struct gyre_worker *worker) {
+  if (worker && worker->account) return worker->account;
+  return scheduler->drivers.newest ? &scheduler->sight.rows[GYRE_SIGHT_LOOP] : NULL;
 }
 
 /* Forgets an early unblock of the fiber. */

@@ -76,6 +76,7 @@ static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *wo
     scheduler->running.entered = Qnil;
   }
   scheduler->pool.freed_count++;
+  gyre_sight_release(&scheduler->sight, worker->account);
   free(worker);
 }
 
@@ -200,6 +201,7 @@ static void release(struct gyre_scheduler *scheduler, struct gyre_worker *worker
   scheduler->pool.busy_count--;
   gyre_interrupts_drop(scheduler, worker->fiber);
   gyre_forget_early(scheduler, worker->fiber);
+  gyre_sight_job_is_over(scheduler, worker);
 }
 
 /* An idle worker's wait. The pool may free the worker meanwhile, and the program may enter its
@@ -452,13 +454,16 @@ static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker,
     /* Does not queue the driver: a fiber that waits returns to it if no other is ready. */
     scheduler->running.entered = fiber;
     scheduler->running.worker = worker;
+    gyre_sight_switch(&scheduler->sight, gyre_sight_of(scheduler, worker));
     enter(scheduler, worker, fiber);
+    gyre_sight_switch(&scheduler->sight, &scheduler->sight.rows[GYRE_SIGHT_LOOP]);
   } else {
     struct spawning spawning = {.worker = worker, .fiber = fiber};
     gyre_park_begin(scheduler, &spawning.parked, Qundef);
     gyre_parked_make_ready(scheduler, &spawning.parked, true);
     scheduler->running.entered = fiber;
     scheduler->running.worker = worker;
+    gyre_sight_switch(&scheduler->sight, gyre_sight_of(scheduler, worker));
     rb_ensure(spawn_body, (VALUE)&spawning, gyre_park_ensure, (VALUE)&spawning.parked);
   }
   return fiber;
@@ -466,22 +471,27 @@ static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker,
 
 VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage) {
   gyre_thread_check(scheduler);
+  struct gyre_sight_account *account = gyre_sight_account_for(scheduler, argument);
   struct gyre_worker *worker = acquire(scheduler);
   worker->storage = storage;
+  gyre_sight_assign(scheduler, worker, account);
   return start(scheduler, worker, function, argument);
 }
 
 VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE options) {
   gyre_thread_check(scheduler);
   collect_stacks(scheduler);
-  return start(scheduler, new_worker(scheduler, options, true), function, argument);
+  struct gyre_sight_account *account = gyre_sight_account_for(scheduler, argument);
+  struct gyre_worker *worker = new_worker(scheduler, options, true);
+  gyre_sight_assign(scheduler, worker, account);
+  return start(scheduler, worker, function, argument);
 }
 
 static void mark_workers(struct gyre_list *list, bool busy) {
   GYRE_EACH(struct gyre_worker, worker, list, node) {
     rb_gc_mark(worker->fiber);
     if (!busy) continue;
-    GYRE_MARK(worker->argument, worker->storage);
+    GYRE_MARK(worker->argument, worker->storage, worker->account ? worker->account->label : Qnil);
   }
 }
 

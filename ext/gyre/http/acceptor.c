@@ -351,6 +351,7 @@ static VALUE acceptor_start(VALUE self) {
   acceptor->thread_calls.post.run = run_thread_calls;
   struct gyre_scheduler *scheduler = acceptor->scheduler = gyre_scheduler_current();
   gyre_thread_check(scheduler);
+  gyre_http_route_look();
   gyre_list_append(&scheduler->clients, &acceptor->client.node);
   acceptor->client.self = self;
   acceptor->client.closing = closing;

@@ -218,6 +218,7 @@ void gyre_http_exchange_end_wait(struct gyre_http_exchange *exchange, int64_t fr
 void gyre_http_exchange_free(struct gyre_http_exchange *exchange) {
   struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
   gyre_http_exchange_measure(exchange);
+  gyre_http_route_end(exchange->handle, false);
   gyre_http_exchange_leave_place(exchange);
   if (exchange->response.output_counted)
     gyre_http_budget_hold(&acceptor->capacity.output, &exchange->response.output_counted, 0);

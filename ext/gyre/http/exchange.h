@@ -183,6 +183,15 @@ static inline bool gyre_http_exchange_holds_place(const struct gyre_http_exchang
   return exchange->placed && exchange->connection->acceptor->capacity.admission.running_limit;
 }
 
+/* route.c: rows of requests (fiber/sight.h) */
+/* Looks whether a framework that sets routes is loaded. */
+void gyre_http_route_look(void);
+void gyre_http_route_begin(struct gyre_http_exchange *exchange);
+/* Counts the request, once, in its own fiber. `asks`: may run Ruby code. */
+void gyre_http_route_end(VALUE self, bool asks);
+/* Returns the row of a WebSocket or event stream that the request becomes; NULL: none. */
+struct gyre_sight_account *gyre_http_route_upgrade(VALUE self, bool events);
+
 /* handler.c: `is_exempt` is true if the request needs no place, `admit` if it may run now. */
 bool gyre_http_is_exempt(struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request);
 bool gyre_http_admit(struct gyre_http_acceptor *acceptor, struct gyre_http_request *request);

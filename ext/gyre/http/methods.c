@@ -259,6 +259,7 @@ static void refuse(struct gyre_http_exchange *exchange) {
 }
 
 VALUE gyre_http_request_take(struct gyre_http_exchange *exchange) {
+  gyre_http_route_begin(exchange);
   if (exchange->status && !exchange->taken) {
     refuse(exchange);
     return Qnil;
@@ -268,6 +269,7 @@ VALUE gyre_http_request_take(struct gyre_http_exchange *exchange) {
 }
 
 static VALUE exchange_next_request(VALUE self) {
+  gyre_http_route_end(self, true);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange || (exchange->operations->alone && !gyre_http_exchange_open(self))) return Qnil;
   if (!exchange->taken) return gyre_http_request_take(exchange);
@@ -295,6 +297,7 @@ static VALUE exchange_hijack(VALUE self) {
 }
 
 static VALUE end(VALUE self, bool reset) {
+  gyre_http_route_end(self, true);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (exchange) exchange->operations->close(exchange, reset);
   return Qnil;
@@ -310,6 +313,7 @@ static VALUE exchange_leave_place(VALUE self) {
 }
 
 static VALUE exchange_open_ended(VALUE self) {
+  gyre_http_route_end(self, true);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (exchange) gyre_http_exchange_open_ended(exchange);
   return Qnil;

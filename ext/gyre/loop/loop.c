@@ -89,9 +89,12 @@ void gyre_loop_close(struct gyre_loop *loop) {
 
 int gyre_loop_reopen(struct gyre_loop *loop) {
   const struct gyre_backend_operations *backend = loop->backend;
+  void (*sleeps)(struct gyre_loop *, bool) = loop->sleeps;
   gyre_timers_cancel_all(&loop->timers);
   gyre_loop_close(loop);
-  return gyre_loop_open(loop, backend);
+  int error = gyre_loop_open(loop, backend);
+  loop->sleeps = sleeps;
+  return error;
 }
 
 static struct gyre_descriptor *descriptor(struct gyre_loop *loop, int fd) {
@@ -376,7 +379,9 @@ static VALUE wait_body(VALUE opaque) {
 }
 
 static VALUE wait_ensure(VALUE opaque) {
-  ((struct gyre_loop *)opaque)->waiting = false;
+  struct gyre_loop *loop = (struct gyre_loop *)opaque;
+  loop->waiting = false;
+  if (loop->sleeps) loop->sleeps(loop, false);
   return Qnil;
 }
 
@@ -403,6 +408,7 @@ static bool ask_at_once(struct gyre_loop *loop) {
 static void sleep_until_woken(struct gyre_loop *loop, int64_t now_ns) {
   gyre_lag_add(&loop->lag, now_ns - loop->polled_ns);
   loop->statistics.waits++;
+  if (loop->sleeps) loop->sleeps(loop, true);
   loop->waiting = true;
   int64_t real_ns = loop->virtual_ns && loop->outside ? gyre_timers_now() : 0;
   rb_ensure(wait_body, (VALUE)loop, wait_ensure, (VALUE)loop);

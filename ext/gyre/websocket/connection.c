@@ -511,6 +511,7 @@ VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
 static VALUE begin_code(struct gyre_websocket *websocket) {
   websocket->run.busy = true;
   websocket->run.fiber = rb_fiber_current();
+  gyre_sight_enter_row(websocket->acceptor->scheduler, websocket->row);
   return websocket->self;
 }
 

@@ -368,9 +368,11 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
   if (!NIL_P(limits)) gyre_websocket_limits_read(&websocket->limits, limits);
   websocket->input.message_bytes = websocket->limits.message_bytes;
   agree(websocket, compression);
+  struct gyre_sight_account *row = gyre_http_route_upgrade(exchange, websocket->events);
   handshake = gyre_http_exchange_open(exchange);
   if (!handshake || gyre_http_exchange_is_over(handshake)) rb_raise(closed_error, "the client has left");
   websocket->acceptor = handshake->connection->acceptor;
+  websocket->row = row;
   rb_hash_aset(websocket->acceptor->upgraded, self, Qtrue);
   gyre_http_exchange_leave_place(handshake);
   struct gyre_http_connection *connection =

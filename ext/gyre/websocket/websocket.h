@@ -79,6 +79,7 @@ struct gyre_websocket {
   struct gyre_http_connection *connection; /* NULL once the socket has ended */
   struct gyre_http_acceptor *acceptor;
   VALUE self;
+  struct gyre_sight_account *row; /* charged with the session's code; NULL: not known */
   struct gyre_websocket_run run;
   bool unread;             /* the buffer has a whole message */
   bool discards;           /* closed by the app: drops messages */

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Finds the pattern that a framework has matched a request's path with. Used by gyre/opentelemetry.
+# Finds the pattern that a framework has matched a request's path with. Used by gyre/opentelemetry
+# and, if a framework is loaded, by ext/gyre/http/route.c.
 
 module Gyre
   module HTTP

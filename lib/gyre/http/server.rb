@@ -50,6 +50,7 @@ require "gyre/http/limits"
 require "gyre/http/proxy_times"
 require "gyre/http/rack2"
 require "gyre/http/rewindable_input"
+require "gyre/http/route"
 require "gyre/http/service"
 require "gyre/net/tls"
 

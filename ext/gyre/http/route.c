@@ -1,0 +1,119 @@
+/* Finds the rows of requests (fiber/sight.h): by the route that a framework has set in the env
+ * (lib/gyre/http/route.rb), else by the path. */
+#include "http/exchange.h"
+
+#include <ruby/encoding.h>
+#include <string.h>
+
+#define SEGMENT_BYTES 20 /* longer segments are no names */
+#define PATTERN_BYTES 120
+
+static VALUE key_route, key_path, finder;
+static bool frameworks; /* one that sets routes is loaded */
+
+/* Copies a path without its variable parts: segments with digits or of more than 20 bytes become *.
+ * Returns the path itself if there are none. */
+static VALUE pattern_of(VALUE path) {
+  char pattern[PATTERN_BYTES + SEGMENT_BYTES + 2];
+  const char *from = RSTRING_PTR(path), *end = from + RSTRING_LEN(path);
+  size_t length = 0;
+  bool same = true;
+  while (from < end && length < PATTERN_BYTES) {
+    bool varies = false;
+    const char *at = from;
+    if (*at == '/') at++;
+    for (; at < end && *at != '/'; at++) varies |= *at >= '0' && *at <= '9';
+    if (varies || at - from > SEGMENT_BYTES + 1) {
+      same = false;
+      if (*from == '/') pattern[length++] = '/';
+      pattern[length++] = '*';
+    } else {
+      memcpy(pattern + length, from, (size_t)(at - from));
+      length += (size_t)(at - from);
+    }
+    from = at;
+  }
+  return same && from == end ? path : rb_enc_str_new(pattern, (long)length, rb_enc_get(path));
+}
+
+static VALUE ask_finder(VALUE env) { return rb_funcall(finder, rb_intern("of"), 1, env); }
+
+static VALUE failed(VALUE nothing, VALUE error) { return Qnil; }
+
+/* Returns the route that was set, a String; else nil. `asks`: may call Ruby code. */
+static VALUE named_route(VALUE env, bool asks) {
+  VALUE route = rb_hash_lookup(env, key_route);
+  if (NIL_P(route) && asks && frameworks)
+    route = rb_rescue2(ask_finder, env, failed, Qnil, rb_eStandardError, (VALUE)0);
+  return RB_TYPE_P(route, T_STRING) ? route : Qnil;
+}
+
+static VALUE path_route(VALUE env) {
+  VALUE path = rb_hash_lookup(env, key_path);
+  return RB_TYPE_P(path, T_STRING) ? pattern_of(path) : Qnil;
+}
+
+static VALUE find_route(VALUE env) {
+  VALUE route = named_route(env, true);
+  return NIL_P(route) ? path_route(env) : route;
+}
+
+void gyre_http_route_look(void) {
+  static const char *const names[] = {"ActionDispatch", "Sinatra", "Grape"};
+  for (int i = 0; i < 3 && !frameworks; i++) frameworks = rb_const_defined(rb_cObject, rb_intern(names[i]));
+  if (frameworks && !finder) finder = gyre_kept(rb_path2class("Gyre::HTTP::Route"));
+}
+
+static struct gyre_sight_account *row_of(const struct gyre_http_exchange *exchange, VALUE env, bool asks) {
+  struct gyre_sight *sight = &exchange->connection->acceptor->scheduler->sight;
+  uint16_t status = exchange->response.status;
+  VALUE route = named_route(env, asks);
+  if (!NIL_P(route)) return gyre_sight_row(sight, route, true);
+  if (!exchange->taken || status == 404 || NIL_P(route = path_route(env))) return &sight->rows[GYRE_SIGHT_NONE];
+  unsigned before = sight->count;
+  struct gyre_sight_account *row = gyre_sight_row(sight, route, false);
+  if (sight->count != before) gyre_http_route_look(); /* a framework may load as late as with a request */
+  return row;
+}
+
+void gyre_http_route_begin(struct gyre_http_exchange *exchange) {
+  gyre_sight_request(exchange->connection->acceptor->scheduler, exchange->env);
+}
+
+void gyre_http_route_end(VALUE self, bool asks) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange) return;
+  struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
+  struct gyre_sight_account *account = gyre_sight_running(scheduler, exchange->fiber);
+  if (!account) return;
+  struct gyre_sight_account *row = account->row;
+  if (!row) {
+    VALUE env = account->label;
+    row = row_of(exchange, env, asks); /* may run Ruby code */
+    account = gyre_sight_running(scheduler, rb_fiber_current());
+    if (!account || account->label != env) return;
+    gyre_sight_set_row(account, row);
+  }
+  row->requests++;
+  account->label = Qnil;
+}
+
+struct gyre_sight_account *gyre_http_route_upgrade(VALUE self, bool events) {
+  const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange || !RB_TYPE_P(exchange->env, T_HASH)) return NULL;
+  struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
+  VALUE env = exchange->env;
+  VALUE route = find_route(env);
+  if (NIL_P(route)) return NULL;
+  if (!events) route = rb_sprintf("WS %" PRIsVALUE, route);
+  struct gyre_sight_account *row = gyre_sight_row(&scheduler->sight, route, false);
+  struct gyre_sight_account *account = gyre_sight_running(scheduler, rb_fiber_current());
+  if (account && account->label == env) gyre_sight_set_row(account, row);
+  return row;
+}
+
+void gyre_init_http_route(void) {
+  key_route = gyre_kept(rb_interned_str_cstr("gyre.route"));
+  key_path = gyre_kept(rb_interned_str_cstr("PATH_INFO"));
+  gyre_sight_route = find_route;
+}
