@@ -125,8 +125,8 @@ module Bench
 
     def about(settings)
       ["#{Gyre::Units.count(settings[:rounds], "round")} of #{settings[:seconds]} s, servers taking turns; cells are medians (lowest–highest round).",
-       "#{RailsScenario::CONNECTIONS} connections, which accept gzip. All with the app's logs off; Puma with five threads. Gyre has `static`, `sendfile`, " \
-       "`compress` and `cache`, which Thruster does by default."]
+       "#{RailsScenario::CONNECTIONS} connections, which accept gzip. All with the app's logs off; Puma with five threads. " \
+       "Gyre has `static`, `sendfile`, `compress` and `cache`, which Thruster does by default."]
     end
 
     def scenarios
