@@ -160,6 +160,13 @@ namespace :test do
     GyreSuite.run(*GyreTest::PARTS["apache"]) || abort
   end
 
+  desc "Order certificates under 20,000 handshakes (GYRE_HANDSHAKES), kills at every step, restarts, with a full disk, a wrong clock"
+  task acme: :compile do
+    environment = { "GYRE_EACH_STEP" => "1", "GYRE_TEST_LIMIT_S" => "900" }
+    files = [*GyreTest::PARTS["acme"], "test/web/acme/keeper_test.rb"]
+    GyreSuite.run(*files, "-v", environment: environment.merge(ENV.slice(*environment.keys))) || abort
+  end
+
   desc "Cut connections to memcached after each of their bytes, plain, over TLS and on Unix sockets"
   task memcached: :compile do
     GyreSuite.run("test/memcached/faults_test.rb", environment: { "GYRE_MEMCACHED_EACH_BYTE" => "1", "GYRE_TEST_LIMIT_S" => "900" }) || abort

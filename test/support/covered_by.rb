@@ -78,7 +78,7 @@ module GyreTest
     "test/settings_test.rb" => %w[gyre/settings/row],
     "test/sync/selection_test.rb" => %w[gyre/sync/selection/cases],
     "test/testing_test.rb" => %w[gyre/testing/simulation],
-    "test/web/acme_test.rb" => %w[gyre/web/acme/authority gyre/web/acme/keeper gyre/web/acme/key gyre/web/acme/store],
+    "test/web/acme_test.rb" => %w[gyre/web/acme/key gyre/web/acme/store],
     "test/web/control/app_test.rb" => %w[gyre/web/control/server],
     "test/web/layers/cache_test.rb" => %w[gyre/web/layers/cached_response],
     "test/web/server_test.rb" => %w[gyre/web/addresses gyre/web/listening],

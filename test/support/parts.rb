@@ -6,6 +6,7 @@
 module GyreTest
   # By the name of their Rake task.
   PARTS = {
+    "acme" => %w[test/web/acme/storm_test.rb],
     "analogger" => %w[test/log/analogger_gem_test.rb test/log/faults_test.rb],
     "browser" => %w[test/showcase/page_test.rb test/http/h2/browser_test.rb test/websocket/browser_test.rb],
     "apache" => %w[test/http/client/apache_test.rb],

@@ -17,6 +17,7 @@ module GyreTest
 
     attr_reader :http_port, :tls_port # where it expects the answers to http-01 and tls-alpn-01
     attr_reader :ca # of its own https
+    attr_reader :identity # certificate and key of localhost by that authority
 
     # `rules`: Ruby code as of `gyre dns -c`.
     def initialize(program, rules: "")
@@ -70,7 +71,8 @@ module GyreTest
                  privateKey: @identity[1], httpPort: @http_port, tlsPort: @tls_port, externalAccountBindingRequired: true,
                  externalAccountMACKeys: { KEY_ID => KEY } }
       File.write(File.join(@folder, "config.json"), JSON.generate(pebble: config))
-      environment = { "PEBBLE_VA_NOSLEEP" => "1", "PEBBLE_WFE_NONCEREJECT" => NONCES_REFUSED.to_s, "PEBBLE_AUTHZREUSE" => "0" }
+      environment = { "PEBBLE_VA_NOSLEEP" => "1", "PEBBLE_WFE_NONCEREJECT" => NONCES_REFUSED.to_s, "PEBBLE_AUTHZREUSE" => "0",
+                      "PEBBLE_CHAIN_LENGTH" => "2" }
       @pid = spawn(environment, @program, "-strict", "-config", "config.json", "-dnsserver", "127.0.0.1:#{@dns.port}", chdir: @folder,
                                                                                                            out: File::NULL, err: File::NULL)
       until answers?

@@ -7,32 +7,15 @@ require "test_helper"
 require "etc"
 require "gyre/cli/serve"
 require "gyre/web/acme/keeper"
-require "support/openssl_peer"
-require "support/pebble"
+require "support/acme"
 require_relative "serving"
 
 class WebACMEServeTest < Minitest::Test
   include GyreTest::Serving
-
-  NAME = "www.example.org"
-
-  class << self
-    attr_reader :pebble
-
-    def begin_pebble(program)
-      @pebble ||= GyreTest::Pebble.new(program).tap { |pebble| Minitest.after_run { pebble.close } }
-    end
-  end
-
-  # One authority for all tests; it is begun before the check for leaks.
-  def before_setup
-    self.class.begin_pebble(need_program("pebble"))
-    super
-  end
+  include GyreTest::ACMEPrograms
 
   def test_workers_get_a_certificate_while_they_serve_and_renew_it_by_command
-    addresses = ["tcp://127.0.0.1:#{pebble.http_port}", "ssl://127.0.0.1:0"].flat_map { |address| ["-b", address] }
-    serve("-w", "1", "--acme", NAME, "--acme-folder", "kept", *addresses, port: false, env: trusting) do |program|
+    serve("-w", "1", *plain, port: false, env: trusting) do |program|
       program.expect(/self-signed until the first certificate comes: #{NAME}.*acme: #{NAME} has a certificate until/m)
       eventually(what: "the certificate in the worker") { certificate(program).issuer.to_s.include?("Pebble") }
       assert_includes ctl(program, "status"), "certificate #{NAME}: until "
@@ -93,27 +76,5 @@ class WebACMEServeTest < Minitest::Test
       kind = Gyre::Web::ACME::Store.new([NAME], Dir.tmpdir, pebble.directory).fleeting
       more.any? || kind.nil? ? assert_equal("configuration OK\n", run.out) : assert_match(/acme_folder: kept is on #{kind} and ends with/, run.err)
     end
-  end
-
-  private
-
-  def pebble = self.class.pebble
-
-  def trusting
-    { "SSL_CERT_FILE" => pebble.ca, "ACME_DIRECTORY" => pebble.directory, "EAB_KID" => GyreTest::Pebble::KEY_ID,
-      "EAB_HMAC_KEY" => GyreTest::Pebble::KEY }
-  end
-
-  def ctl(program, command) = run_program(*ruby_command(GyreTest::Helpers::EXE, "ctl", command), chdir: program.folder).out
-
-  def certificate(program)
-    port = Integer(program.urls.find { |url| url.start_with?("https://") }[/\d+\z/])
-    socket = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", port), GyreTest::OpenSSLPeer.client)
-    socket.sync_close = true
-    socket.hostname = NAME
-    socket.connect
-    socket.peer_cert
-  ensure
-    socket&.close
   end
 end

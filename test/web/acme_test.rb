@@ -5,18 +5,11 @@
 
 require "test_helper"
 require "minitest/mock"
-require "net/http"
-require "stringio"
-require "support/openssl_peer"
-require "support/pebble"
-require "gyre/web"
-require "gyre/web/acme/keeper"
+require "support/acme"
 require "gyre/web/config"
 
 class WebACMETest < Minitest::Test
-  include Gyre::Web::ACME
-
-  NAME = "shop.example.org"
+  include GyreTest::ACME
 
   # The guide's programs for dns-01: the configuration's hook, and rules of a DNS server.
   GUIDE = File.read(File.expand_path("../../docs/deploy.md", __dir__))
@@ -24,34 +17,7 @@ class WebACMETest < Minitest::Test
   TEXTS = "/var/lib/app/challenges"
 
   class << self
-    attr_reader :pebble, :texts
-
-    def begin_pebble(program)
-      return if @pebble
-
-      @texts = Dir.mktmpdir("gyre")
-      @pebble = GyreTest::Pebble.new(program, rules: RULES.gsub(TEXTS, @texts))
-      Minitest.after_run { @pebble.close || FileUtils.rm_rf(@texts) }
-    end
-  end
-
-  # One authority for all tests; it is begun before the check for leaks.
-  def before_setup
-    self.class.begin_pebble(need_program("pebble"))
-    super
-  end
-
-  def setup
-    @folder = Dir.mktmpdir("gyre")
-    @out = StringIO.new
-    @log = Gyre::Web::ServerLog.new(notices: @out, errors: @out)
-  end
-
-  def teardown
-    @server&.stop(now: true)
-    @server&.wait
-    FileUtils.rm_rf(@folder)
-    super
+    attr_accessor :texts
   end
 
   # --- orders ---
@@ -65,6 +31,7 @@ class WebACMETest < Minitest::Test
     keeper = keeper(store) { @server.reload_tls }
     look(keeper)
     assert_match(/Pebble Intermediate/, issuer)
+    assert_equal 3, chain.size
     assert_equal ["200", []], [get("/ready").code, @server.snapshot.fetch("certificates_missing")]
     assert_equal 0o600, File.stat(store.path(NAME)).mode & 0o777
     first = store.certificate(NAME).serial
@@ -217,6 +184,7 @@ class WebACMETest < Minitest::Test
     store = store()
     store.stub(:write, ->(*) { raise Errno::ENOSPC }) { Authority.stub(:new, ->(*, **) { flunk }) { look(keeper(store)) } }
     assert_match(/gyre: acme: No space left on device/, @out.string)
+    store.stub(:write, ->(*) { raise Errno::ENOSPC }) { assert_equal "No space left on device", Gyre.run { keeper(store).renew } }
   end
 
   def test_a_broken_certificate_is_replaced_and_thrusters_are_taken_over
@@ -256,17 +224,9 @@ class WebACMETest < Minitest::Test
 
   private
 
-  def pebble = self.class.pebble
-
-  def key = Key.new(Key.generate)
-
-  def store(directory = "https://a.test/dir", *names)
-    Store.new(names.empty? ? [NAME] : names, @folder, directory).tap { |store| store.prepare(@log) }
-  end
-
-  def keeper(store = store(), plain: true, **settings, &changed)
-    settings = { certificates: store, acme_directory: pebble.directory, acme_eab: pebble.binding, **settings }
-    Keeper.new(settings, log: @log, plain: plain, tls: pebble.tls, &changed || -> {})
+  def begin_pebble(program)
+    self.class.texts = Dir.mktmpdir("gyre").tap { |folder| Minitest.after_run { FileUtils.rm_rf(folder) } }
+    GyreTest::Pebble.new(program, rules: RULES.gsub(TEXTS, self.class.texts))
   end
 
   def guided_hook = Gyre::Web::Config.new("gyre.rb").evaluate(HOOK.gsub(TEXTS, self.class.texts)).fetch(:dns_challenge)
@@ -274,8 +234,6 @@ class WebACMETest < Minitest::Test
   def texts
     Gyre::DNS::Resolver.new(pebble.name_server).records("_ACME-challenge.example.org", "TXT").flat_map { |record| record.resource.strings }
   end
-
-  def look(keeper) = Gyre.run { keeper.look }
 
   def authority(suggested: nil, skew_s: 0)
     Struct.new(:skew_s, :suggested) { def suggestion(_) = suggested }.new(skew_s, suggested)
@@ -285,27 +243,5 @@ class WebACMETest < Minitest::Test
     Struct.new(:not_before, :not_after).new(Time.now + left_s - lifetime_s, Time.now + left_s)
   end
 
-  def serve(store, *bind)
-    bind = ["tcp://127.0.0.1:#{pebble.http_port}", "ssl://127.0.0.1:0"] if bind.empty?
-    app = ->(_) { [200, { "content-type" => "text/plain" }, ["app"]] }
-    settings = { https_redirect: true, ready_path: "/ready", log: @log }
-    @server = Gyre::Web::Server.new(app, bind: bind, tls: store.certificates, acme: store, **settings).start
-  end
-
   def get(path) = Net::HTTP.get_response(URI("http://127.0.0.1:#{pebble.http_port}#{path}"))
-
-  def issuer
-    socket = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", @server.endpoints.last.port), GyreTest::OpenSSLPeer.client)
-    socket.sync_close = true
-    socket.hostname = NAME
-    socket.connect
-    socket.peer_cert.issuer.to_s
-  ensure
-    socket&.close
-  end
-
-  def killed(&block)
-    _, status = Process.wait2(fork(&block))
-    assert_equal 9, status.termsig
-  end
 end

@@ -104,7 +104,7 @@ module Gyre
         def post(url, payload = nil, kid: self.kid)
           tries = 0
           begin
-            nonce = @nonce || @http.head(directory["newNonce"])["replay-nonce"]
+            nonce = @nonce || check(@http.head(directory["newNonce"]))["replay-nonce"]
             body = JSON.generate(@key.sign(payload, url: url, nonce: nonce, kid: kid))
             response = @http.post(url, body, headers: { "content-type" => "application/jose+json" })
             @nonce = response["replay-nonce"]

@@ -56,6 +56,8 @@ module Gyre
           return "another process orders certificates just now" unless alone
 
           names.filter_map { |name| @store.state(name)["error"]&.then { |error| "#{name}: #{error}" } }.first
+        rescue SystemCallError => error # of the folder
+          error.message
         end
 
         # Returns for each name when its certificate expires, or nil, and why the last order failed.
