@@ -30,8 +30,12 @@ module GyreCompare
 
   def programs?(*names)
     system("bin/setup", "--with", "name-servers", chdir: GyreBuild.root)
-    missing = names.reject { |name| ENV["PATH"].split(":").push("/usr/sbin").any? { |folder| File.executable?(File.join(folder, name)) } }
+    missing = missing(*names)
     missing.empty? || skip("#{missing.join(", ")} missing")
+  end
+
+  def missing(*names)
+    names.reject { |name| ENV["PATH"].split(":").push("/usr/sbin").any? { |folder| File.executable?(File.join(folder, name)) } }
   end
 
   def skip(reason)
@@ -48,6 +52,15 @@ module GyreCompare
   end
 
   def zones = run(*ruby("zones"))
+
+  # Returns the path of Thruster, which is installed the first time; nil where there is none.
+  def thruster
+    folder = File.join(GyreBuild.root, "tmp", "thruster")
+    install = %w[gem install thruster -v 0.1.27 --no-document -i]
+    system(GyreSuite.unbundled, *install, folder, out: File::NULL) unless File.directory?(folder)
+    found = Dir["#{folder}/gems/thruster-*/exe/*/thrust"].first
+    found || warn("compare:cache: the gem thruster is not there for this platform, so its share is left out")
+  end
 
   def ruby(name) = [RbConfig.ruby, "-Ilib", "test/compare/#{name}.rb"]
 
@@ -75,6 +88,16 @@ namespace :compare do
     seed, seconds = ENV.fetch("SEED") { rand(1_000_000).to_s }, ENV.fetch("SECONDS", "60")
     system(GyreSuite.unbundled, RbConfig.ruby, "test/compare/event_machine.rb", seed, seconds, *original, chdir: GyreBuild.root) ||
       abort("compare:event_machine found differences: SEED=#{seed} SECONDS=#{seconds}")
+  end
+
+  desc "Compare the cache of gyre serve with nginx's and Thruster's in front of Puma by random requests (SEED, SECONDS)"
+  task cache: :compile do
+    next GyreCompare.skip("nginx is missing") if GyreCompare.missing("nginx").any?
+    next unless GyreSuite.bundle_or_skip("async")
+
+    gems = File.join(GyreBuild.root, "vendor", "bundle", "async-#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}")
+    given = [ENV.fetch("SEED") { rand(1_000_000).to_s }, ENV.fetch("SECONDS", "60"), gems, GyreCompare.thruster].compact
+    sh(GyreSuite.unbundled, RbConfig.ruby, "-Ilib", "test/compare/cache.rb", *given, chdir: GyreBuild.root)
   end
 
   desc "Compare the HTTP client with curl and Net::HTTP at node, nginx, Apache and Puma by random requests (REQUESTS, SEED)"
