@@ -10,17 +10,16 @@ require "support/processes"
 class LifetimeServersTest < Minitest::Test
   include GyreTest::WithManager
 
-  # The command's words, what it prints when it serves, what it prints at HUP, and whether it has a
-  # pidfile. `folder` is where it runs.
-  Server = Struct.new(:words, :serves, :reloads, :pidfile)
+  # The command's words, what it prints when it serves, and what it prints at HUP.
+  Server = Struct.new(:words, :serves, :reloads)
   SERVERS = {
-    web: Server.new(%w[serve -w 0 -b tcp://127.0.0.1:0 --pidfile server.pid], /Use Ctrl-C to stop/, /HUP: nothing is opened or loaded again/, true),
-    web_with_workers: Server.new(%w[serve -w 1 -b tcp://127.0.0.1:0 --pidfile server.pid], /Use Ctrl-C to stop/, /HUP: the workers open their log/,
-      true),
-    log: Server.new(%w[log -p 0 -w server.pid], /^gyre log: listens on tcp:.*process \d+$/, /^gyre log: reopened 1 file \(HUP\)$/, true),
-    dns: Server.new(%w[dns -c rules.rb -b 127.0.0.1:0], /^gyre dns: listens on .*process \d+$/, /^gyre dns: rules and zones are read again$/, false),
-    dns_with_workers: Server.new(%w[dns -c rules.rb -b 127.0.0.1:0 -w 1], /^gyre dns: listens on .*with 1 workers$/,
-      /^gyre dns: rules and zones are read again$/, false)
+    web: Server.new(%w[serve -w 0 -b tcp://127.0.0.1:0 --pidfile server.pid], /Use Ctrl-C to stop/, /HUP: nothing is opened or loaded again/),
+    web_with_workers: Server.new(%w[serve -w 1 -b tcp://127.0.0.1:0 --pidfile server.pid], /Use Ctrl-C to stop/, /HUP: the workers open their log/),
+    log: Server.new(%w[log -p 0 -w server.pid], /^gyre log: listens on tcp:.*process \d+$/, /^gyre log: reopened 1 file \(HUP\)$/),
+    dns: Server.new(%w[dns -c rules.rb -b 127.0.0.1:0 --pidfile server.pid], /^gyre dns: listens on .*process \d+$/,
+/^gyre dns: rules and zones are read again$/),
+    dns_with_workers: Server.new(%w[dns -c rules.rb -b 127.0.0.1:0 -w 1 --pidfile server.pid], /^gyre dns: listens on .*with 1 workers$/,
+      /^gyre dns: rules and zones are read again$/)
   }.freeze
   FILES = { "config.ru" => "run ->(_env) { [200, {}, ['hello']] }\n", "rules.rb" => "match('a.test') { |t| t.respond!('192.0.2.1') }\n" }.freeze
 
@@ -30,7 +29,7 @@ class LifetimeServersTest < Minitest::Test
     with_manager do |manager, folder|
       start(server, manager, folder) do |pid, printed|
         eventually(what: "it serves: #{printed.call}") { printed.call.match?(server.serves) && manager.told.include?("READY=1") }
-        assert_equal "#{pid}\n", pidfile(folder) if server.pidfile
+        assert_equal "#{pid}\n", pidfile(folder)
         eventually { manager.told.include?("WATCHDOG=1") && manager.told.grep(/\ASTATUS=/).any? }
         Process.kill(:QUIT, pid)
         eventually(what: "the tasks: #{printed.call}") { printed.call.include?("tasks of process #{pid}:") }

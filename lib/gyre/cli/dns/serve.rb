@@ -5,7 +5,7 @@
 require "gyre/cli/dns"
 require "gyre/cli/flags"
 require "gyre/cli/listen_errors"
-require "gyre/cli/process/privileges"
+require "gyre/cli/process/identity"
 require "gyre/cli/process/service_manager"
 require "gyre/lifetime"
 require "gyre/cluster/hooks"
@@ -39,6 +39,7 @@ module Gyre
             Settings.row(:workers, :count, "processes that serve, each with UDP sockets of its own", short: "-w", usual: "this one"),
             Settings.row(:log, :file, "a line for each response; - is standard output"),
             Settings.row(:metrics, :text, "serves /metrics over HTTP", argument: "ADDRESS"),
+            Settings.row(:pidfile, :file, "holds the process id while the server runs"),
             Settings.row(:user, :text, "the user once the sockets are open", argument: "NAME"),
             Settings.row(:group, :text, "the group", argument: "NAME")
           ]
@@ -63,23 +64,24 @@ module Gyre
           return become_mold if Cluster::Mold.asked?
 
           CLI.raise_descriptor_limit
-          serve(Privileges.new(*@values.values_at(:user, :group)))
+          serve(@identity = Identity.new(*@values.values_at(:user, :group, :pidfile)))
         ensure
           @sockets&.close
+          @identity&.leave
         end
 
         private
 
         # Binds the sockets and, if there are no workers, reads rules and zones; then gives up
         # root's rights.
-        def serve(privileges)
+        def serve(identity)
           @manager = ServiceManager.new
-          log = privileges.making((@values[:log] unless @values[:log] == "-")) { open_log }
+          log = identity.making((@values[:log] unless @values[:log] == "-")) { open_log }
           @sockets = explaining("--bind") { Gyre::DNS::Sockets.new(addresses, workers: @values[:workers] || 1) }
           count = @values[:workers]
           run = count ? workers(count) : explaining("--bind") { Service.new(make_server(log), log, @err, manager: @manager) }
           @metrics = explaining("--metrics") { metrics(count ? run.crew : run) }
-          privileges.drop
+          identity.assume
           well = run.run do
             @metrics&.serve
             announce unless count

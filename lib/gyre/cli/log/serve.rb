@@ -6,8 +6,7 @@ require "gyre/cli/listen_errors"
 require "gyre/cli/log"
 require "gyre/cli/log/configuration"
 require "gyre/cli/process/handover"
-require "gyre/cli/process/pidfile"
-require "gyre/cli/process/privileges"
+require "gyre/cli/process/identity"
 require "gyre/cli/process/service_manager"
 
 module Gyre
@@ -97,14 +96,13 @@ module Gyre
           require "gyre/cli/process/successor" # loads slowly, so mistakes are reported first
           require "gyre/log/server"
           CLI.require_native("the log server")
-          pidfile = configuration.values[:pidfile]&.then { |path| Pidfile.new(path) }
-          pidfile&.check
+          identity = Identity.new(*configuration.values.values_at(:user, :group, :pidfile))
           CLI.raise_descriptor_limit
           trap("XFSZ", "IGNORE") # a limit on the size of files (ulimit -f) is then an error like a full disk, not the end
-          return run(configuration, pidfile) if !configuration.values[:daemonize] || @handover
+          return run(configuration, identity) if !configuration.values[:daemonize] || @handover
 
-          Daemon.new(@out, quiet: !pidfile.nil?).start do |daemon|
-            run(configuration, pidfile) { daemon.ready(streams(configuration)) }
+          Daemon.new(@out, quiet: !identity.pidfile_path.nil?).start do |daemon|
+            run(configuration, identity) { daemon.ready(streams(configuration)) }
           rescue StartError => error
             report(error.message)
             FAILED
@@ -113,16 +111,12 @@ module Gyre
 
         # Handles signals before it writes the pidfile and prints that it listens, because a reader
         # of these may send a signal at once.
-        def run(configuration, pidfile)
-          privileges = Privileges.new(*configuration.values.values_at(:user, :group))
+        def run(configuration, identity)
           manager = ServiceManager.new
-          server = listen(configuration, privileges, manager)
-          if privileges.wanted? # the files are the user's, and only root may be able to make the pidfile
-            privileges.making(pidfile.path) { pidfile.write } if pidfile
-            privileges.drop
-          end
+          server = listen(configuration, identity, manager)
+          identity.assume if identity.wanted? # the files are the user's, and only root may be able to make the pidfile
           complete = server.run do
-            pidfile.write unless pidfile.nil? || pidfile.own?
+            identity.assume
             announce(server, configuration)
             manager.attend(Task.current) { "#{server.status[:messages]} messages" }
             manager.ready
@@ -131,7 +125,7 @@ module Gyre
           end
           complete ? DONE : FAILED
         ensure
-          pidfile&.remove
+          identity.leave
         end
 
         # True if the configuration has changed since the former program read it: a USR2 that came
@@ -142,11 +136,11 @@ module Gyre
           false
         end
 
-        def listen(configuration, privileges, manager)
+        def listen(configuration, identity, manager)
           successor = Successor.new("gyre log") { path ? { configuration: Configuration.read(path) } : {} }
           own = { report: @err, handover: @handover, successor: successor, manager: manager }
           listening_errors do
-            server = privileges.opening(configuration.default_log) { Gyre::Log::Server.new(**configuration.settings, **own) }
+            server = identity.opening(configuration.default_log) { Gyre::Log::Server.new(**configuration.settings, **own) }
             server.listen
           end
         end
