@@ -23,7 +23,7 @@ module GyreTest
     def initialize(program, rules: "")
       @program = program
       @rules = rules
-      @folder = Dir.mktmpdir("gyre-pebble")
+      @folder = Dir.mktmpdir("gyre-pebble").tap { |folder| File.chmod(0o711, folder) } # other users read the authority
       @ca = (certificates = Certificates.new(@folder)).authority
       @identity = certificates.issue("localhost")
       serve_dns

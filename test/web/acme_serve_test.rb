@@ -32,27 +32,31 @@ class WebACMEServeTest < Minitest::Test
   def test_workers_without_a_plain_port_are_validated_over_https
     serve("-w", "2", "--acme", NAME, "--acme-folder", "kept", "-b", "ssl://127.0.0.1:#{pebble.tls_port}", port: false, env: trusting) do |program|
       program.expect(/acme: #{NAME} has a certificate until/)
-      2.times { assert_equal "renew: done\n", ctl(program, "renew") }
+      assert_equal "renew: done\n", ctl(program, "renew")
       eventually(what: "the certificate in the worker") { certificate(program).issuer.to_s.include?("Pebble") }
     end
   end
 
   def test_one_process_takes_thrusters_variables_and_leads_plain_requests_to_https
-    variables = { "TLS_DOMAIN" => NAME, "STORAGE_PATH" => "kept", "HTTP_PORT" => pebble.http_port.to_s, "HTTPS_PORT" => "0" }
+    variables = { "TLS_DOMAIN" => NAME, "STORAGE_PATH" => memory, "HTTP_PORT" => pebble.http_port.to_s, "HTTPS_PORT" => "0" }
     serve(port: false, env: { **trusting, **variables }) do |program|
+      program.expect(/acme_folder: #{memory} is on tmpfs and ends with the container or machine/, :err)
       program.expect(/acme: #{NAME} has a certificate until.*Certificates were read again/m)
       assert_match(/Pebble/, certificate(program).issuer.to_s)
       folder = pebble.directory.delete_prefix("https://").tr(":/", "_")
-      assert_path_exists File.join(program.folder, "kept", folder, "#{NAME}.pem")
+      assert_path_exists File.join(memory, folder, "#{NAME}.pem")
       response = Net::HTTP.start("127.0.0.1", pebble.http_port) { |http| http.get("/a", "host" => NAME) }
       assert_equal ["301", "https://#{NAME}/a"], [response.code, response["location"]]
     end
+  ensure
+    FileUtils.rm_rf(memory)
   end
 
   def test_the_user_who_takes_over_owns_the_folder
     skip "this is root's" unless Process.uid.zero?
     flags = ["--user", "nobody", "--acme", NAME, "--acme-folder", "a/kept", "-b", "tcp://127.0.0.1:#{pebble.http_port}", "-b", "ssl://127.0.0.1:0"]
     serve(*flags, port: false, mode: 0o755, env: trusting) do |program|
+      program.expect(/has a certificate until/)
       owners = Dir.glob("a/**/*", base: program.folder).map { |path| File.stat(File.join(program.folder, path)).uid }
       assert_equal [Etc.getpwnam("nobody").uid], owners.uniq
       assert_operator owners.size, :>=, 4
@@ -70,11 +74,20 @@ class WebACMEServeTest < Minitest::Test
   end
 
   def test_a_check_orders_nothing_and_leaves_nothing
-    { { "PORT" => "80" } => "", {} => NAME }.each do |more, _|
+    kind = Gyre::Web::ACME::Store.new([NAME], Dir.tmpdir, pebble.directory).fleeting
+    { { "PORT" => "80" } => nil, {} => kind, { "STORAGE_PATH" => memory } => "tmpfs" }.each do |more, faulty|
       variables = { "TLS_DOMAIN" => NAME, "STORAGE_PATH" => "kept", **more }
       run = gyre("serve", "--check", env: variables, files: { "config.ru" => APP }, gems: true)
-      kind = Gyre::Web::ACME::Store.new([NAME], Dir.tmpdir, pebble.directory).fleeting
-      more.any? || kind.nil? ? assert_equal("configuration OK\n", run.out) : assert_match(/acme_folder: kept is on #{kind} and ends with/, run.err)
+      faulty ? assert_match(/acme_folder: \S+ is on #{faulty} and ends with/, run.err) : assert_equal("configuration OK\n", run.out)
     end
+    refute_path_exists memory
+  end
+
+  private
+
+  # Returns a folder that ends with the machine.
+  def memory
+    skip "there is no /dev/shm" unless File.directory?("/dev/shm")
+    @memory ||= "/dev/shm/gyre-#{Process.pid}-#{SecureRandom.hex(4)}"
   end
 end

@@ -63,6 +63,14 @@ class WebACMETest < Minitest::Test
     assert_empty Dir.glob("**/*.challenge", base: @folder)
   end
 
+  def test_another_machine_with_the_accounts_key_answers_the_challenge
+    File.write(path = File.join(@folder, "account.pem"), Key.generate)
+    one, other = %w[one other].map { |folder| Store.new([NAME], File.join(@folder, folder), pebble.directory, path).tap { |store| store.prepare(@log) } }
+    serve(other)
+    look(keeper(one))
+    assert_equal [true, false], [one, other].map { |store| !store.certificate(NAME).nil? }
+  end
+
   # The authority asks the guide's DNS server for the records that the guide's hook writes.
   def test_wildcards_are_validated_by_records_of_a_zone
     hook = guided_hook
@@ -197,6 +205,10 @@ class WebACMETest < Minitest::Test
     File.write(broken, "rubbish")
     store()
     assert_match(/#{NAME}.pem has no certificate with its key: replaced/, @out.string)
+    FileUtils.mkdir_p(thruster = File.join(@folder, "storage/thruster"))
+    former.each { |name, text| File.write(File.join(thruster, name), text) }
+    store = Store.new([NAME], File.join(@folder, "storage/acme"), "https://other.test/dir").tap { |each| each.prepare(@log) }
+    assert_equal former.values, [store.path(NAME), store.path("account")].map { |path| File.read(path) }
   end
 
   def test_a_folder_that_ends_with_its_container_is_known
@@ -207,6 +219,11 @@ class WebACMETest < Minitest::Test
       FileUtils.mkdir_p(folder) unless folder == "/nowhere"
       assert_equal [kind], [Store.new([NAME], folder, "https://a.test/dir").fleeting(table)], folder
     end
+  end
+
+  def test_a_folder_that_cannot_be_written_ends_the_start_with_the_way_out
+    error = FileUtils.stub(:mkdir_p, ->(*, **) { raise Errno::EROFS, "/var/lib/gyre" }) { assert_raises(Gyre::StartError) { store() } }
+    assert_equal "acme: Read-only file system - /var/lib/gyre. This user must be able to write in #{@folder}; acme_folder names another", error.message
   end
 
   def test_a_key_of_another_kind_is_refused

@@ -14,7 +14,7 @@ class WebACMEStormTest < Minitest::Test
   include GyreTest::Serving
   include GyreTest::ACMEPrograms
 
-  HANDSHAKES = Integer(ENV.fetch("GYRE_HANDSHAKES", "20000"))
+  HANDSHAKES = Integer(ENV.fetch("GYRE_HANDSHAKES", "400"))
 
   def test_no_handshake_fails_while_certificates_are_renewed_and_workers_restarted
     serve("-w", "2", *plain, port: false, env: trusting) do |program|
