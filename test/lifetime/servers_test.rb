@@ -17,7 +17,7 @@ class LifetimeServersTest < Minitest::Test
     web_with_workers: Server.new(%w[serve -w 1 -b tcp://127.0.0.1:0 --pidfile server.pid], /Use Ctrl-C to stop/, /HUP: the workers open their log/),
     log: Server.new(%w[log -p 0 -w server.pid], /^gyre log: listens on tcp:.*process \d+$/, /^gyre log: reopened 1 file \(HUP\)$/),
     dns: Server.new(%w[dns -c rules.rb -b 127.0.0.1:0 --pidfile server.pid], /^gyre dns: listens on .*process \d+$/,
-/^gyre dns: rules and zones are read again$/),
+      /^gyre dns: rules and zones are read again$/),
     dns_with_workers: Server.new(%w[dns -c rules.rb -b 127.0.0.1:0 -w 1 --pidfile server.pid], /^gyre dns: listens on .*with 1 workers$/,
       /^gyre dns: rules and zones are read again$/)
   }.freeze
