@@ -65,7 +65,8 @@ class WebACMETest < Minitest::Test
 
   def test_another_machine_with_the_accounts_key_answers_the_challenge
     File.write(path = File.join(@folder, "account.pem"), Key.generate)
-    one, other = %w[one other].map { |folder| Store.new([NAME], File.join(@folder, folder), pebble.directory, path).tap { |store| store.prepare(@log) } }
+    one, other = %w[one other].map { |folder| Store.new([NAME], File.join(@folder, folder), pebble.directory, path) }
+    [one, other].each { |store| store.prepare(@log) }
     serve(other)
     look(keeper(one))
     assert_equal [true, false], [one, other].map { |store| !store.certificate(NAME).nil? }
@@ -98,6 +99,14 @@ class WebACMETest < Minitest::Test
     assert store.certificate("*.example.org")
   ensure
     FileUtils.rm_f(Dir.glob("#{self.class.texts}/*"))
+  end
+
+  def test_a_hook_that_never_ends_holds_no_other_order
+    _, prepare = keeper.send(:challenge, ->(*) { sleep }, true)
+    Gyre::Testing.run do |task|
+      error = assert_raises(Refused) { task.with_timeout(1000) { prepare.call(NAME, "proof", true) } }
+      assert_match(/\Adns_challenge: .*\(Gyre::TimeoutError\)/, error.message)
+    end
   end
 
   def test_an_account_may_be_bound_to_another
@@ -222,8 +231,10 @@ class WebACMETest < Minitest::Test
   end
 
   def test_a_folder_that_cannot_be_written_ends_the_start_with_the_way_out
-    error = FileUtils.stub(:mkdir_p, ->(*, **) { raise Errno::EROFS, "/var/lib/gyre" }) { assert_raises(Gyre::StartError) { store() } }
-    assert_equal "acme: Read-only file system - /var/lib/gyre. This user must be able to write in #{@folder}; acme_folder names another", error.message
+    refusing = ->(*, **) { raise Errno::EROFS, "/var/lib/gyre" }
+    error = FileUtils.stub(:mkdir_p, refusing) { assert_raises(Gyre::StartError) { store() } }
+    assert_equal "acme: Read-only file system - /var/lib/gyre. This user must be able to write in #{@folder}; " \
+                 "acme_folder names another", error.message
   end
 
   def test_a_key_of_another_kind_is_refused

@@ -65,7 +65,9 @@ module Gyre
           base = directory["renewalInfo"] or return
           response = check(@http.get("#{base.chomp("/")}/#{Authority.id(certificate)}"))
           from, to = response.json["suggestedWindow"].values_at("start", "end").map { |text| Time.iso8601(text).to_f }
-          [from + (rand * [to - from, 0].max), (response.retry_after_s || AGAIN_S).clamp(60, DAY_S)]
+          raise Refused, "its window is empty" unless to > from # RFC 9773, section 4.2
+
+          [from + (rand * (to - from)), (response.retry_after_s || AGAIN_S).clamp(60, DAY_S)]
         end
 
         # Orders a certificate for a name, in place of the `former` one or nil. Returns PEM: the

@@ -17,6 +17,8 @@ module Gyre
         PAUSE_S = 3600
         # Most seconds that an authority may ask to wait.
         REST_S = 8 * Authority::DAY_S
+        # Most seconds until a TXT record is set.
+        HOOK_S = 900
         # A certificate of fewer seconds is renewed at half its lifetime.
         SHORT_S = 10 * Authority::DAY_S
 
@@ -75,7 +77,8 @@ module Gyre
           return plain ? ["http-01", ->(*) {}] : ["tls-alpn-01", @store.method(:challenge)] unless hook
 
           ["dns-01", lambda do |name, proof, wanted|
-            hook.call("_acme-challenge.#{name}", Key.base64(Digest::SHA256.digest(proof)), wanted) # RFC 8555, section 8.4
+            text = Key.base64(Digest::SHA256.digest(proof)) # RFC 8555, section 8.4
+            Task.current.with_timeout(HOOK_S) { hook.call("_acme-challenge.#{name}", text, wanted) }
           rescue StandardError => error
             raise Refused, "dns_challenge: #{error.message} (#{error.class})" if wanted
 
