@@ -16,7 +16,7 @@ Gem::Specification.new do |spec|
 
   spec.files = Dir.chdir(__dir__) do
     # Examples and results are what the guides link to.
-    Dir["lib/**/*.{rb,js,gemspec}", "exe/*",
+    Dir["lib/**/*.{rb,js,html,gemspec}", "exe/*",
         "ext/gyre/**/*.{rb,c,h}", "docs/**/*.md", "examples/**/*.{rb,ru,md}", "bench/{README.md,results/*.md,notes/*.md}",
         "bench/results/*.svg", "*.md", "LICENSE", ".yardopts"].sort
   end

@@ -76,6 +76,7 @@ feature("LINUX_MAGIC", have_header("linux/magic.h") && have_header("sys/vfs.h"))
 feature("PIDFD_OPEN", have_header("sys/syscall.h") && have_const("SYS_pidfd_open", "sys/syscall.h")) # ENOSYS before Linux 5.3
 feature("OPENAT2", have_header("linux/openat2.h") && have_const("SYS_openat2", "sys/syscall.h")) # ENOSYS before Linux 5.6
 feature("STAT_NANOSECONDS", have_struct_member("struct stat", "st_mtim", "sys/stat.h"))
+feature("POSTPONED_JOB", have_func("rb_postponed_job_preregister", "ruby/debug.h") && have_func("pthread_atfork", "pthread.h")) # Ruby 3.3
 feature("SUBREAPER", have_header("sys/prctl.h") && have_const("PR_SET_CHILD_SUBREAPER", "sys/prctl.h")) # Linux 3.4
 
 found = have_header("openssl/ssl.h") && have_library("crypto", "EVP_PKEY_free") && have_library("ssl", "SSL_read_ex", "openssl/ssl.h") &&

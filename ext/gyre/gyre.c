@@ -20,7 +20,7 @@ VALUE gyre_mGyre;
 #define CORE(PART) \
   PART(loop_backend) PART(loop_close) PART(scheduler) PART(workers) PART(interrupts) PART(wait) PART(scheduler_block) \
   PART(scheduler_process) PART(scheduler_select) PART(scheduler_timeout) \
-  PART(scheduler_inspection) PART(sight) PART(scheduler_io) \
+  PART(scheduler_inspection) PART(sight) PART(scheduler_io) PART(samples) \
   PART(keyed_loop) PART(keyed_watch) PART(held_signals)
 #define NET(PART) PART(net_tls) PART(net_transport) PART(net_transport_available) PART(net_tls_facts) PART(net_datagram)
 #define HTTP(PART) PART(http_error) PART(http_env) PART(http_file) PART(http_route) PART(http) PART(http1_connection) PART(http1) HTTP2(PART)

@@ -22,4 +22,4 @@ require "gyre/signals"
 require "gyre/net"
 require "gyre/parts"
 
-Gyre.extend(Gyre::Parts)
+Gyre.extend(Gyre::Parts, Gyre::Parts.unloaded("gyre/profile", :profile))

@@ -14,7 +14,7 @@ module Gyre
       "Gyre" => {
         Async: "gyre/async", Broadcast: "gyre/broadcast", DNS: "gyre/dns",
         EventMachine: "gyre/event_machine", HTTP: "gyre/http/client", Live: "gyre/live", Log: "gyre/log",
-        Memcached: "gyre/memcached", RackUpgrade: "gyre/rack_upgrade", SSE: "gyre/sse", Testing: "gyre/testing",
+        Memcached: "gyre/memcached", Profile: "gyre/profile", RackUpgrade: "gyre/rack_upgrade", SSE: "gyre/sse", Testing: "gyre/testing",
         Web: "gyre/web", WebSocket: "gyre/websocket"
       },
       "Gyre::DNS" => { DigText: "gyre/dns/dig_text", HTTPS: "gyre/dns/https", ZoneFile: "gyre/dns/zone_file" },
