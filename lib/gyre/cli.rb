@@ -34,6 +34,7 @@ module Gyre
       Entry.new("top", "Shows a running server's activity", "gyre/cli/top", "Top"),
       Entry.new("ctl", "Asks and commands a running server", "gyre/cli/ctl", "Ctl"),
       Entry.new("compress", "Compresses static files ahead of time", "gyre/cli/compress", "Compress"),
+      Entry.new("profile", "Shows where a running server spends its CPU time", "gyre/cli/profile", "ProfileCommand"),
       Entry.new("dns", "Serves DNS from zone files and rules; asks name servers", "gyre/cli/dns", "DNS"),
       Entry.new("log", "Collects log messages; sends, follows and watches them", "gyre/cli/log", "Log"),
       Entry.new("em", "Runs a program of EventMachine", "gyre/cli/em", "EM")

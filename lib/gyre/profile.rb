@@ -63,11 +63,19 @@ module Gyre
         new([ended_s - began_s, limit_s].min, clean(frames.to_a), nodes.to_a)
       end
 
+      # Takes a profile for another process: {#to_h}, or the "error".
+      # @api private
+      def report(seconds)
+        take(seconds) { sleep(seconds) }.to_h
+      rescue Error => error
+        { "error" => error.message }
+      end
+
       # Merges profiles of several processes.
       # @api private
       def merge(profiles) = profiles.reduce(new(profiles.map(&:seconds).max.to_f)) { |all, each| all.add(each.frames, each.nodes) }
 
-      # Reads another process's {#to_h}, whose keys became Strings.
+      # Reads another process's {#to_h}.
       # @raise [ArgumentError] if it is malformed
       # @api private
       def from(hash)
@@ -169,7 +177,7 @@ module Gyre
 
     # @return [Hash]
     # @api private
-    def to_h = { seconds: @seconds.round(3), frames: @frames, nodes: @nodes }
+    def to_h = { "seconds" => @seconds.round(3), "frames" => @frames, "nodes" => @nodes }
 
     private
 

@@ -15,6 +15,7 @@ module Gyre
 
       STATUS_TIMEOUT_S = 5
       BYTES_LIMIT = 16 << 20
+      PROFILE_BYTES_LIMIT = 128 << 20
 
       # `address`: see {Gyre::Endpoint.parse}; an HTTP URL's path is dropped. Raises ArgumentError.
       def initialize(address)
@@ -41,18 +42,27 @@ module Gyre
         false
       end
 
+      # Returns what Gyre::Web::ControlProfile responds.
+      def profile(seconds)
+        head, body = request("POST", "/profile?seconds=#{seconds}", nil, PROFILE_BYTES_LIMIT)
+        raise NoAnswer, "the server has ended, or was restarted" if head.empty?
+        raise NoAnswer, "the server takes no profiles: it runs an older Gyre" if head.match?(%r{\AHTTP/1.1 404 })
+
+        parse(body)
+      end
+
       def to_s = @endpoint.to_s
 
       private
 
-      def request(verb, path, timeout_s)
+      def request(verb, path, timeout_s, bytes_limit = BYTES_LIMIT)
         deadline = timeout_s && (Clock.now + timeout_s)
         socket = @endpoint.connect(timeout_s)
         socket.write("#{verb} #{path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
         response = +""
         while (piece = read(socket, deadline))
           response << piece
-          raise NoAnswer, "its response is too long" if response.bytesize > BYTES_LIMIT
+          raise NoAnswer, "its response is too long" if response.bytesize > bytes_limit
         end
         response.force_encoding(Encoding::UTF_8).split("\r\n\r\n", 2).then { |head, body| [head.to_s, body.to_s] }
       ensure

@@ -49,7 +49,6 @@ module Gyre
       CACHE = { "CACHE_SIZE" => :cache, "MAX_CACHE_ITEM_SIZE" => :cache_item_limit }.freeze
       # The effects of signals on a server with workers.
       RESTARTS = { "USR1" => "a rolling restart", "USR2" => "a hot restart", "TTIN" => "a worker more", "TTOU" => "a worker fewer" }.freeze
-      NEEDS_WORKERS = "--state is for a server with workers (-w 1 or more): `gyre ctl` commands those. --metrics shows one process"
 
       attr_reader :settings # values of the flags by the names of Web::SETTINGS
 
@@ -184,12 +183,10 @@ module Gyre
       def serve_alone(settings, environment)
         require "gyre/cli/process/service_manager"
         require "gyre/cli/serve/holdings"
-        raise StartError, NEEDS_WORKERS if settings[:state]
-
         log = log(settings)
         manager = ServiceManager.new
-        own = settings.slice(:bind, :host, :port, :pidfile, :user, :group, :acme_folder)
-        @holdings = Holdings.new(own, endpoints: endpoints(settings, environment), log: log, commanded: false)
+        own = settings.slice(:bind, :host, :port, :pidfile, :state, :user, :group, :acme_folder)
+        @holdings = Holdings.new(own, endpoints: endpoints(settings, environment), log: log, commanded: settings.key?(:state))
         server = explaining(settings) do
           early = @holdings.drops_rights?
           @holdings.open if early
@@ -211,6 +208,8 @@ module Gyre
       end
 
       def serving_alone(server, environment, log, manager)
+        control = Web::ControlApp.new(server, status: -> { status_alone(server) }, commands: commands_alone(server))
+        Web::ControlServer.new(control, listeners: @holdings.sets[:control].listeners, log: log).serve
         Task.current.async("signals", transient: true) do
           Gyre.signals(*RESTARTS.keys).each do |name|
             log.info("#{name}: #{RESTARTS.fetch(name)} needs workers: start the server with --workers 1 or more")
@@ -222,6 +221,18 @@ module Gyre
         end
         log.info(Web::Banner.text(server, environment))
         manager.ready
+      end
+
+      def commands_alone(server)
+        others = %w[/rolling-restart /restart /renew].to_h { |path| [path, -> { "needs workers: start the server with --workers 1 or more" }] }
+        { "/stop" => -> { server.stop && nil }, "/reload" => -> { server.reload && nil }, "/profile" => Web::ControlProfile.new(server), **others }
+      end
+
+      def status_alone(server)
+        snapshot = server.snapshot
+        worker = { name: "0", pid: Process.pid, phase: "serving", generation: 1, age_s: snapshot["uptime_s"],
+                   resident_bytes: snapshot["memory_bytes"], snapshot: snapshot }
+        { pid: Process.pid, version: VERSION, urls: server.urls, count: 0, workers: [worker] }
       end
 
       # Loads the web server after the app, so that the app's mistakes are reported sooner.
@@ -292,7 +303,6 @@ module Gyre
 
       # Checks user, group and files; if the user is to change, only root can check them.
       def check_process(settings, workers)
-        raise StartError, NEEDS_WORKERS if settings[:state] && workers.zero?
         return unless settings.slice(:user, :group).empty? || Process.euid.zero?
 
         require "gyre/cli/process/privileges"

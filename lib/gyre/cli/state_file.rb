@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The file that tells `gyre ctl` and `gyre top` a server's pid, addresses and control socket.
-# Contains JSON; only its owner may read it. A server with workers writes and removes it.
+# The file that tells `gyre ctl`, `gyre top` and `gyre profile` a server's pid, addresses and control socket.
+# Contains JSON; only its owner may read it. A server with workers, or with --state, writes and removes it.
 
 require "fileutils"
 require "json"
@@ -50,7 +50,7 @@ module Gyre
         state
       rescue Errno::ENOENT
         raise StartError, "there is no #{@path}, which a server with workers writes (gyre serve -w) in the folder that it is started in. Run this " \
-                          "command there, or name the file of its --state. A server without workers obeys signals only; gyre top " \
+                          "command there, or name the file of its --state. A server without workers has one only by --state; gyre top " \
                           "also takes the address of --metrics"
       rescue JSON::ParserError # its message has the file's text
         raise StartError, "#{@path} is not a state file. Name the file that the server was started with: --state FILE"

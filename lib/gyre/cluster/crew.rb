@@ -73,6 +73,8 @@ module Gyre
     end
 
     class Crew
+      # Seconds that a worker has for a profile beyond its time.
+      PROFILE_GRACE_S = 10
       KINDS = [Member::Mold, Member::Worker].to_h { |kind| [kind::ROLE, kind] }.freeze
 
       attr_reader :members # molds and workers
@@ -163,6 +165,15 @@ module Gyre
           names = (1..).lazy.map { |nth| name_of(worker, nth) }
           all[names.find { |name| !all.key?(name) }] = worker.snapshot
         end
+      end
+
+      # Lets each serving worker take a profile (Gyre::Web::ControlProfile).
+      def profiles(seconds)
+        asked = workers.select(&:serving?).each { |worker| worker.begin_profile(seconds) }
+        until_s = Clock.now + seconds + PROFILE_GRACE_S
+        asked.map { |worker| [worker.name, worker.await_profile(until_s - Clock.now)] }
+      ensure
+        asked&.each { |worker| worker.begin_profile(nil) } # of those that go on, if the caller was stopped
       end
 
       # Returns the links' sockets, which stay open when this process executes another program.

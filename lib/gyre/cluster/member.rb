@@ -141,7 +141,7 @@ module Gyre
       class Worker < Member
         ROLE = "worker"
         FIRST_PHASE = :booting
-        MESSAGES = %w[pid ready failed snapshot broadcast].freeze # that it sends
+        MESSAGES = %w[pid ready failed snapshot broadcast profile].freeze # that it sends
         KEPT = [*Member::KEPT, :index].freeze
 
         attr_reader :index # its number, from 1
@@ -159,7 +159,10 @@ module Gyre
 
         def ready(supervisor) = supervisor.worker_ready(self)
 
-        def ended(supervisor, status) = supervisor.worker_ended(self, status)
+        def ended(supervisor, status)
+          profiled("error" => "ended meanwhile")
+          supervisor.worker_ended(self, status)
+        end
 
         # Sends the outbox's messages in a task. The block gets text for the log.
         def begin_sending(task, &log)
@@ -185,6 +188,21 @@ module Gyre
         def forked(pid)
           @pid = pid
           @started_s = @heard_s = Clock.now
+        end
+
+        # Lets it take a profile; nil ends that.
+        def begin_profile(seconds)
+          @profile = seconds && Promise.new
+          @outbox.push(Link.line(profile: seconds))
+        end
+
+        # Its profile has come (Profile.report).
+        def profiled(report) = @profile&.resolve(report)
+
+        def await_profile(within_s)
+          @profile.wait(timeout: [within_s, 0].max)
+        rescue TimeoutError
+          { "error" => "has not answered" }
         end
 
         # Stores its snapshot.

@@ -151,6 +151,7 @@ module Gyre
 
         case name
         when "broadcast" then return @crew.pass_on(member, value)
+        when "profile" then return member.profiled(value)
         when "ready" then member.ready(self)
         when "failed" then member.trouble = value if member.beginning?
         when "forked" then @crew.forked(member.answered, value)

@@ -3,13 +3,14 @@
 # A worker is a fork of the mold. Serves with the server that a block makes, on shared
 # sockets. Reports to the supervisor once a second; ends when the supervisor has gone.
 #
-#   pid, ready, then snapshots, broadcasts         ─► supervisor
-#   TERM, HUP, QUIT; {stop: "now"}, {reload: true}, broadcasts of others ◄─
+#   pid, ready, then snapshots, broadcasts, profiles ─► supervisor
+#   TERM, HUP, QUIT; {stop: "now"}, {reload: true}, {profile: seconds}, broadcasts of others ◄─
 
 require "gyre/broadcast/outbox"
 require "gyre/broadcast/relay"
 require "gyre/cluster/link"
 require "gyre/cluster/mold"
+require "gyre/profile"
 require "timeout"
 
 module Gyre
@@ -80,6 +81,7 @@ module Gyre
         while (message = @link.receive)
           @server.stop(now: true) if message["stop"]
           @server.reload if message["reload"]
+          profile(message["profile"]) if message.key?("profile")
           receive_broadcast(message["broadcast"]) if message["broadcast"]
         end
         @log.error("worker #{@index}: the supervisor has gone; this worker finishes its requests and ends")
@@ -93,6 +95,17 @@ module Gyre
         @log.error("worker #{@index}: a broadcast: #{error.full_message(highlight: false, order: :top)}")
       end
 
+      # Takes a profile and sends it; nil ends one that is being taken.
+      def profile(seconds)
+        former = @profiling&.stop
+        @profiling = seconds && Task.current.async("profile", transient: true) do
+          former&.wait
+          line = Link.line(profile: Profile.report(seconds))
+          line = Link.line(profile: { error: "has too many stacks" }) if line.bytesize > Link::MESSAGE_BYTES_LIMIT
+          write(line)
+        end
+      end
+
       def beat
         loop do
           tell(snapshot: @server.snapshot)
@@ -100,8 +113,10 @@ module Gyre
         end
       end
 
-      def tell(message)
-        @link.send(message)
+      def tell(message) = write(Link.line(message))
+
+      def write(line)
+        @link.write(line)
       rescue LinkError
         nil # the supervisor has gone; the receiving task notices it
       end

@@ -144,6 +144,7 @@ module Gyre
       def commands
         { "/stop" => -> { stop && nil }, "/reload" => method(:reload_or_reason),
           "/rolling-restart" => -> { on_rolling_restart.wait }, "/restart" => -> { on_restart.wait },
+          "/profile" => Web::ControlProfile.new(@supervisor.crew),
           "/renew" => -> { @keeper ? @keeper.renew : "without acme there is nothing to renew, and before the workers serve" } }
       end
 

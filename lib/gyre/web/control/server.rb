@@ -7,6 +7,7 @@ require "gyre/http"
 require "gyre/net/endpoint"
 require "json"
 require "gyre/web/control/metrics"
+require "gyre/web/control/profile"
 
 module Gyre
   module Web
@@ -71,7 +72,7 @@ module Gyre
 
       # `source.snapshots` returns Snapshots by worker; `source.ended`, which is optional, returns
       # counts of ended workers ({Metrics.add}). `status` returns a Hash. `commands`: callables by
-      # path, which return nil or the reason of a failure.
+      # path, which return nil or the reason of a failure; or a ControlProfile.
       def initialize(source, status: method(:status), commands: {})
         @source = source
         @status = status
@@ -80,7 +81,7 @@ module Gyre
 
       def call(env)
         path, verb = env.values_at("PATH_INFO", "REQUEST_METHOD")
-        return command(path, verb) if @commands.key?(path)
+        return command(path, verb, env) if @commands.key?(path)
         return respond(404, "there are #{[*PAGES, *@commands.keys].join(", ")}\n") unless PAGES.include?(path)
         return respond(405, "#{path} is read only\n", "allow" => "GET, HEAD") unless %w[GET HEAD].include?(verb)
 
@@ -89,10 +90,13 @@ module Gyre
 
       private
 
-      def command(path, verb)
+      def command(path, verb, env)
         return json(405, error: "#{path} is a POST") unless verb == "POST"
 
-        reason = @commands[path].call
+        command = @commands[path]
+        return json(*command.call(env)) if command.is_a?(ControlProfile)
+
+        reason = command.call
         reason ? json(409, error: reason) : json(200, done: true)
       end
 

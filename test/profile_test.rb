@@ -1,0 +1,142 @@
+# frozen_string_literal: true
+
+# Gyre.profile: what it takes, and what cannot be taken. test/profile/ has the files and the sampler.
+
+require "test_helper"
+require "gyre"
+require "support/pprof"
+
+class ProfileTest < Minitest::Test
+  KINDS = %w[work_in_ruby work_in_c work_on_strings work_with_garbage].freeze
+  NUMBERS = Array.new(2000) { |index| (index * 7919) % 2003 }.freeze
+  TEXT = "hello world " * 400
+
+  def setup
+    Gyre::Profile.check
+  rescue Gyre::Error => error
+    skip error.message
+  end
+
+  def test_shares_of_cpu_time_are_those_of_the_work
+    truth = Hash.new(0.0)
+    profile = Gyre.profile do
+      Gyre.run do |task|
+        KINDS.each { |kind| task.async(kind) { work_for(0.5, kind, truth) } }
+      end
+    end
+    found = shares(profile)
+    truth.each { |kind, seconds| assert_in_delta seconds / truth.values.sum, found[kind] / found.values.sum, 0.2, kind }
+    assert_in_delta truth.values.sum, profile.cpu_s, truth.values.sum * 0.4
+    assert_operator profile.seconds, :>=, 0.5
+  end
+
+  def test_without_a_block_other_tasks_and_threads_are_seen
+    done = false
+    Gyre.run do |task|
+      task.async("computes") do
+        until done
+          work_in_ruby
+          task.yield
+        end
+      end
+      thread = Thread.new { work_on_strings until done }
+      profile = Gyre.profile(0.3)
+      done = true
+      thread.join
+      assert_operator profile.seconds, :<=, 0.3
+      names = profile.frames.map(&:first).join("\n")
+      assert_match(/work_in_ruby/, names)
+      assert_match(/work_on_strings/, names)
+    end
+  end
+
+  def test_a_block_is_sampled_for_the_seconds_at_most
+    cpu_s = now(Process::CLOCK_PROCESS_CPUTIME_ID)
+    profile = Gyre.profile(0.05) { work_in_ruby until now(Process::CLOCK_PROCESS_CPUTIME_ID) > cpu_s + 0.4 }
+    assert_in_delta 0.05, profile.seconds
+    assert_operator profile.cpu_s, :<, 0.3
+  end
+
+  def test_collections_have_a_frame
+    profile = Gyre.profile do
+      8.times { GC.start }
+      work_in_ruby until now(Process::CLOCK_PROCESS_CPUTIME_ID).zero? || (@rounds = @rounds.to_i + 1) > 50
+    end
+    assert_includes profile.frames.map(&:first), "(garbage collection)"
+  end
+
+  def test_only_one_is_taken_at_a_time_and_an_exception_ends_it
+    Gyre.profile do
+      error = assert_raises(Gyre::Error) { Gyre.profile(1) }
+      assert_equal "another profile of this process is being taken", error.message
+    end
+    assert_raises(EncodingError) { Gyre.profile { raise EncodingError } }
+    catch(:out) { Gyre.profile { throw :out } }
+    assert_kind_of Gyre::Profile, Gyre.profile { nil }
+  end
+
+  def test_neither_a_time_nor_a_block_is_a_mistake
+    assert_raises(ArgumentError) { Gyre.profile }
+    assert_raises(ArgumentError) { Gyre.profile("1 s") { nil } }
+  end
+
+  def test_another_ractor_is_refused
+    ractor = Ractor.new do
+      Gyre::Profile.take { nil }
+    rescue Gyre::Error => error
+      error.message
+    end
+    assert_equal "a profile is taken in the main Ractor", ractor.respond_to?(:value) ? ractor.value : ractor.take
+  end
+
+  def test_profiles_of_processes_become_one
+    one, two = Array.new(2) { Gyre.profile { 20.times { work_in_ruby } } }
+    read = Gyre::Profile.from(JSON.parse(JSON.generate(two.to_h)))
+    merged = Gyre::Profile.merge([one, read, read])
+    assert_in_delta one.cpu_s + (2 * two.cpu_s), merged.cpu_s, 1e-6
+    assert_equal merged.frames, merged.frames.uniq
+    assert_in_delta [one, two].map(&:seconds).max, merged.seconds, 0.001
+  end
+
+  def test_another_process_sends_only_profiles
+    [{}, { "seconds" => 1 }, { "seconds" => "1", "frames" => [], "nodes" => [] },
+     { "seconds" => 1, "frames" => [["a", nil, nil]], "nodes" => [[0, 1, 0, 0]] }, { "seconds" => 1, "frames" => [["a"]], "nodes" => [] },
+     { "seconds" => 1, "frames" => [["a", nil, nil]], "nodes" => [[0, 0, 0, 0], [2, 0, 1, 1]] },
+     { "seconds" => 1, "frames" => [["a", nil, nil]], "nodes" => [[0, 0, -1, 0]] }].each do |hash|
+      assert_raises(ArgumentError, hash.inspect) { Gyre::Profile.from(hash) }
+    end
+  end
+
+  private
+
+  def now(clock) = Process.clock_gettime(clock)
+
+  def work_for(seconds, kind, truth)
+    end_s = now(Process::CLOCK_MONOTONIC) + seconds
+    while now(Process::CLOCK_MONOTONIC) < end_s
+      began_s = now(Process::CLOCK_THREAD_CPUTIME_ID)
+      __send__(kind)
+      truth[kind] += now(Process::CLOCK_THREAD_CPUTIME_ID) - began_s
+      Gyre::Task.current.yield
+    end
+  end
+
+  def shares(profile)
+    profile.enum_for(:each_stack).each_with_object(Hash.new(0)) do |(_, frames, _, ns), sums|
+      names = frames.map { |frame| profile.frames[frame].first }
+      kind = KINDS.find { |each| names.any? { |name| name.to_s.end_with?(each) } }
+      sums[kind] += ns if kind
+    end
+  end
+
+  def work_in_ruby
+    number = 0
+    number += 1 while number < 20_000
+  end
+
+  def work_in_c = 5.times { NUMBERS.sort_by(&:-@) }
+
+  def work_on_strings = TEXT.gsub("o") { "0" }
+
+  def work_with_garbage = Array.new(4000) { |index| "x#{index}" }
+end
