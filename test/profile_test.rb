@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre.profile: what it takes, and what cannot be taken. test/profile/ has the files and the sampler.
+# Gyre.profile, and profiles of several processes. test/profile/ has the files and the sampler.
 
 require "test_helper"
 require "gyre"

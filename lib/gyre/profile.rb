@@ -26,9 +26,9 @@ module Gyre
     Profile.take(seconds, &block || -> { sleep(seconds) })
   end
 
-  # CPU time by stack, of all threads of a process that run Ruby (in the main Ractor). A stack begins
-  # with its label, the route or task that it worked for. Time of a C function without the GVL counts
-  # for what the thread does next.
+  # CPU time by stack, of all threads of a process that run Ruby (in the main Ractor). A stack
+  # begins with its label, the route or task that it worked for. Time of a C function without the
+  # GVL counts for what the thread does next.
   class Profile
     INTERVAL_S = 0.01
     # Nodes of a merged tree; time beyond it counts for the known part of its stack.

@@ -59,8 +59,8 @@ class CLIProfileTest < Minitest::Test
   end
 
   def test_mistakes_are_plain_lines
-    { [] => "SECONDS is missing", %w[x] => "SECONDS: ", %w[-1] => "-1: unknown flag", %w[--format svg 1] => "--format svg: ", %w[1 2] => "unexpected argument 2",
-      %w[1 -S none] => "there is no " }.each do |words, text|
+    { [] => "SECONDS is missing", %w[x] => "SECONDS: ", %w[-1] => "-1: unknown flag", %w[--format svg 1] => "--format svg: ",
+      %w[1 2] => "unexpected argument 2", %w[1 -S none] => "there is no " }.each do |words, text|
       assert_match(/\Agyre profile: #{Regexp.escape(text)}/, gyre_here("profile", *words).last, words.inspect)
     end
   end
@@ -109,7 +109,7 @@ class CLIProfileTest < Minitest::Test
     eventually { profile(program, "0.01", "-o", "-").last.empty? }
   end
 
-  # The sampler's thread has neither a Ruby thread's nor the watchdog's name, but it blocks all signals.
+  # The sampler's thread blocks all signals.
   def sampled?(pid)
     Dir["/proc/#{pid}/task/*/status"].any? { |path| File.read(path)[/^SigBlk:\s*(\h+)/, 1].to_i(16).digits(2).count(1) > 50 }
   rescue Errno::ENOENT

@@ -47,7 +47,8 @@ class CLIServeTest < Minitest::Test
   def test_a_check_looks_for_the_user_and_where_files_go
     { %w[--user no-such-user] => Process.uid.zero? ? "there is no user no-such-user" : "configuration OK",
       %w[--pidfile none/a.pid] => "pidfile: there is no folder",
-      %w[--state none/a.state -w 1] => "state: there is no folder", %w[--state none/a.state] => "state: there is no folder", %w[--state a.state] => "configuration OK",
+      %w[--state none/a.state -w 1] => "state: there is no folder", %w[--state none/a.state] => "state: there is no folder",
+      %w[--state a.state] => "configuration OK",
       %w[--host] << "" => "--host: must be a host name" }.each do |flags, text|
       output = gyre("serve", "--check", "app.rb", *flags, files: { "app.rb" => "" })
       assert_includes output.out + output.err, text

@@ -10,10 +10,11 @@ require "support/chromium"
 class ProfileFlamesTest < Minitest::Test
   SCREENSHOTS = File.join(GyreTest::Helpers::ROOT, "tmp/profile")
   EVIL = "</script><script>document.title = 'evil'</script><img src=x onerror=alert(1)>&\u2028"
-  FRAMES = [[nil, nil, nil], ["GET /posts/:id", nil, nil], ["POST #{EVIL}", nil, nil], ["<main>", "/app/config.ru", 1], ["Array#each", nil, nil],
-            ["Rack::Builder#call", "/gems/rack-3.1.0/lib/rack/builder.rb", 9], ["Post#render", "/app/post.rb", 3], ["(garbage collection)", nil, nil]].freeze
-  NODES = [[0, 0, 0, 0], [0, 1, 0, 0], [1, 3, 0, 0], [2, 5, 10, 100_000_000], [3, 6, 40, 400_000_000], [4, 4, 10, 200_000_000], [5, 7, 0, 100_000_000],
-           [0, 2, 0, 0], [7, 3, 10, 100_000_000], [8, 4, 10, 100_000_000]].freeze
+  FRAMES = [[nil, nil, nil], ["GET /posts/:id", nil, nil], ["POST #{EVIL}", nil, nil], ["<main>", "/app/config.ru", 1],
+            ["Array#each", nil, nil], ["Rack::Builder#call", "/gems/rack-3.1.0/lib/rack/builder.rb", 9], ["Post#render", "/app/post.rb", 3],
+            ["(garbage collection)", nil, nil]].freeze
+  NODES = [[0, 0, 0, 0], [0, 1, 0, 0], [1, 3, 0, 0], [2, 5, 10, 100_000_000], [3, 6, 40, 400_000_000],
+           [4, 4, 10, 200_000_000], [5, 7, 0, 100_000_000], [0, 2, 0, 0], [7, 3, 10, 100_000_000], [8, 4, 10, 100_000_000]].freeze
   PROFILE = Gyre::Profile.new(2, FRAMES, NODES)
 
   def test_no_text_of_the_program_is_markup_and_nothing_else_is_fetched

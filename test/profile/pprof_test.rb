@@ -7,15 +7,19 @@ require "gyre/profile"
 require "support/pprof"
 
 class ProfilePprofTest < Minitest::Test
-  FRAMES = [[nil, nil, nil], ["GET /posts/:id", nil, nil], ["<main>", "app.rb", 1], ["Foo#bar;baz\n", "déjà vu.rb", 12], ["(garbage collection)", nil, nil]].freeze
-  NODES = [[0, 0, 0, 0], [0, 1, 0, 0], [1, 2, 0, 0], [2, 3, 300, 3_000_000_000_000], [3, 4, 0, 5_000_000], [0, 0, 0, 0], [5, 2, 2, 20_000_000]].freeze
+  FRAMES = [[nil, nil, nil], ["GET /posts/:id", nil, nil], ["<main>", "app.rb", 1], ["Foo#bar;baz\n", "déjà vu.rb", 12],
+            ["(garbage collection)", nil, nil]].freeze
+  NODES = [[0, 0, 0, 0], [0, 1, 0, 0], [1, 2, 0, 0], [2, 3, 300, 3_000_000_000_000], [3, 4, 0, 5_000_000], [0, 0, 0, 0],
+           [5, 2, 2, 20_000_000]].freeze
   PROFILE = Gyre::Profile.new(2.5, FRAMES, NODES)
 
   def test_a_file_of_pprof_has_stacks_with_their_route
     file = GyreTest::Pprof.read(PROFILE.pprof)
     assert_equal [%w[samples count], %w[cpu nanoseconds]], file.types
     assert_in_delta 2.5, file.seconds
-    main, bar, gc = [["<main>", "app.rb", 1], ["Foo#bar;baz\n", "déjà vu.rb", 12], ["(garbage collection)", "", 0]].map { |each| GyreTest::Pprof::Frame.new(*each) }
+    main, bar, gc = [["<main>", "app.rb", 1], ["Foo#bar;baz\n", "déjà vu.rb", 12], ["(garbage collection)", "", 0]].map do |each|
+      GyreTest::Pprof::Frame.new(*each)
+    end
     route = { "route" => "GET /posts/:id" }
     assert_equal [[[bar, main], 300, 3_000_000_000_000, route], [[gc, bar, main], 0, 5_000_000, route], [[main], 2, 20_000_000, {}]],
                  file.samples.map(&:to_a)

@@ -27,7 +27,10 @@ class ProfileSamplesTest < Minitest::Test
       end
     end
     def sampled = Gyre::Profile.take(interval_s: 0.0005) { Gyre.run { |task| 2.times { task.async("busy") { busy } } } }
-    def check(profile) = puts(profile.nodes.size > 10 && profile.cpu_s > 0 && Gyre::Profile.from(profile.to_h) ? "whole" : profile.nodes.inspect)
+    def check(profile)
+      whole = profile.nodes.size > 10 && profile.cpu_s > 0 && Gyre::Profile.from(profile.to_h)
+      puts whole ? "whole" : profile.nodes.inspect
+    end
   RUBY
 
   def setup
@@ -37,7 +40,11 @@ class ProfileSamplesTest < Minitest::Test
   end
 
   def test_objects_that_are_collected_and_moved_stay_whole_in_samples
-    assert_whole("GC.auto_compact = true if GC.respond_to?(:auto_compact=) && GC.respond_to?(:compact)\ncheck(sampled)\nGC.verify_internal_consistency")
+    assert_whole(<<~RUBY)
+      GC.auto_compact = true if GC.respond_to?(:auto_compact=)
+      check(sampled)
+      GC.verify_internal_consistency
+    RUBY
   end
 
   def test_a_program_goes_on_although_a_sample_takes_longer_than_its_interval
@@ -53,7 +60,15 @@ class ProfileSamplesTest < Minitest::Test
   end
 
   def test_a_new_program_in_the_same_process_is_not_sampled
-    assert_whole("if ARGV.empty?\nThread.new { sampled }\nsleep 0.1\nexec(RbConfig.ruby, '-I#{LIB}', '-rgyre', $0, 'again')\nend\nbusy\nputs 'whole'\n")
+    assert_whole(<<~RUBY)
+      if ARGV.empty?
+        Thread.new { sampled }
+        sleep 0.1
+        exec(RbConfig.ruby, "-I#{LIB}", "-rgyre", $0, "again")
+      end
+      busy
+      puts "whole"
+    RUBY
   end
 
   def test_a_child_neither_samples_nor_waits_and_takes_profiles_of_its_own

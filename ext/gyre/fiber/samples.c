@@ -1,7 +1,7 @@
-/* Samples the stacks of Ruby's threads by CPU time, for Gyre::Profile (Ruby 3.3 and later). A native
- * thread, which has neither the GVL nor signals, triggers a postponed job when the process has used
- * CPU time. The job adds the running stack to a tree, and weighs it by the advance of its thread's
- * CPU clock, so that a late sample loses nothing.
+/* Samples the stacks of Ruby's threads by CPU time, for Gyre::Profile (Ruby 3.3 and later). A
+ * native thread, which has neither the GVL nor signals, triggers a postponed job when the process
+ * has used CPU time. The job adds the running stack to a tree, and weighs it by the advance of its
+ * thread's CPU clock, so that a late sample loses nothing.
  *
  *   root ─ label ─ outermost frame ─ … ─ innermost frame ─ (garbage collection)
  *

@@ -16,7 +16,8 @@ module Gyre
   module CLI
     class Ctl < Command
       BANNER = <<~TEXT
-        Asks and commands a server with workers (gyre serve -w), by its state file.
+        Asks and commands a server with workers (gyre serve -w), or with a state file
+        (gyre serve --state FILE), by that file.
 
         Usage: gyre ctl [options] COMMAND
 

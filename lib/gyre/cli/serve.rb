@@ -292,7 +292,7 @@ module Gyre
         workers = noting { count(settings) }
         noting { RackupFile.check(rackup(settings)) }
         examine(settings, workers)
-        noting { check_process(settings, workers) } if workers
+        noting { check_process(settings) }
         @faults.concat(Web::ThreadState.faults) unless @handover
         raise StartError, @faults.join("\n") if @faults.any?
 
@@ -302,7 +302,7 @@ module Gyre
       end
 
       # Checks user, group and files; if the user is to change, only root can check them.
-      def check_process(settings, workers)
+      def check_process(settings)
         return unless settings.slice(:user, :group).empty? || Process.euid.zero?
 
         require "gyre/cli/process/privileges"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The file that tells `gyre ctl`, `gyre top` and `gyre profile` a server's pid, addresses and control socket.
-# Contains JSON; only its owner may read it. A server with workers, or with --state, writes and removes it.
+# The file that tells `gyre ctl`, `gyre top` and `gyre profile` a server's pid, addresses and
+# control socket. Contains JSON; only its owner may read it. A server with workers, or with --state,
+# writes and removes it.
 
 require "fileutils"
 require "json"

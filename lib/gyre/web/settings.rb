@@ -183,7 +183,7 @@ module Gyre
         ],
         "The process" => [
           row[:pidfile, :file, "holds the process id while the server runs"],
-          row[:state, :file, "tells gyre ctl and gyre top about the server; its control socket is beside it", usual: "with workers tmp/gyre.state"],
+          row[:state, :file, "tells gyre ctl and others about the server; its control socket is beside it", usual: "with workers tmp/gyre.state"],
           row[:user, :text, "become this user once the sockets are open", argument: "NAME"],
           row[:group, :text, "become this group", argument: "NAME", usual: "the user's"],
           row[:quiet, :flag, "print nothing but errors, and log requests only with --log-format", short: "-q", default: false]
