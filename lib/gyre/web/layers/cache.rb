@@ -19,6 +19,7 @@ module Gyre
       # Addresses that are remembered because their responses are not to be stored: there no request
       # waits for another.
       PASSING_LIMIT = 4096
+      DIRECTIVES_BYTES_LIMIT = 1024
       CONDITIONS = %w[HTTP_IF_NONE_MATCH HTTP_IF_MODIFIED_SINCE].freeze
       # Requests that are for the app alone: with preconditions of writers, with credentials, and
       # those that leave HTTP.
@@ -114,8 +115,10 @@ module Gyre
       def call(env)
         return change(env) unless SAFE.include?(env["REQUEST_METHOD"])
 
+        return @app.call(env) if beyond?(env)
+
         asked = CachedResponse.directives(env["HTTP_CACHE_CONTROL"])
-        return @app.call(env) if beyond?(env) || asked.key?("no-store")
+        return @app.call(env) if asked.key?("no-store")
 
         key = key(env)
         until_s = Clock.now + Fetch::WAIT_S
@@ -135,10 +138,11 @@ module Gyre
 
       private
 
-      # A body makes a GET another request to some apps.
+      # A body makes a GET another request to some apps. Long directives would take long to read.
       def beyond?(env)
         !%w[GET HEAD].include?(env["REQUEST_METHOD"]) || BEYOND.any? { |name| env[name] } ||
-          !(env["rack.input"].nil? || env["rack.input"].equal?(HTTP::Input::EMPTY))
+          !(env["rack.input"].nil? || env["rack.input"].equal?(HTTP::Input::EMPTY)) ||
+          env["HTTP_CACHE_CONTROL"].to_s.bytesize > DIRECTIVES_BYTES_LIMIT
       end
 
       def key(env) = env.values_at("rack.url_scheme", "HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "PATH_INFO", "QUERY_STRING")
@@ -154,12 +158,14 @@ module Gyre
         response.answer(env)
       end
 
-      # Calls the app and stores nothing.
+      # Calls the app and stores nothing, but notices a response that could be stored.
       def pass(key, env)
         @misses += 1
-        status, headers, = response = @app.call(env)
-        passing = @passing.key?(key.hash) && headers.respond_to?(:each)
-        @passing.delete(key.hash) if passing && CachedResponse.new(env, status.to_i, CachedResponse.fields(headers), Clock.now).storable?
+        status, headers, body = response = @app.call(env)
+        if @passing.key?(key.hash) && headers.respond_to?(:each)
+          fields = CachedResponse.fields(headers)
+          @passing.delete(key.hash) if fits?(fields, body) && CachedResponse.new(env, status.to_i, fields, Clock.now).storable?
+        end
         response
       end
 
@@ -211,7 +217,10 @@ module Gyre
         end
       end
 
-      def fits?(fields, body) = fields["content-length"].to_i <= @item_bytes_limit && body.respond_to?(:each) && !body.respond_to?(:to_path)
+      # Files are sent by the kernel.
+      def fits?(fields, body)
+        fields["content-length"].to_i <= @item_bytes_limit && body.respond_to?(:each) && !body.respond_to?(:to_path) && !body.is_a?(HTTP::Files::Body)
+      end
 
       def revalidated(fetch, stale, fields, body, env)
         body.close if body.respond_to?(:close)

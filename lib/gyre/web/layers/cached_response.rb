@@ -21,7 +21,7 @@ module Gyre
       # Directives that allow no stale response; s-maxage includes proxy-revalidate.
       STRICT = %w[must-revalidate proxy-revalidate s-maxage].freeze
       # Fields of a 304 that say nothing of the stored body.
-      OF_BODY = %w[content-length content-encoding content-range content-type etag vary].freeze
+      OF_BODY = %w[content-length content-encoding content-range content-type etag].freeze
       # What apps read of proxies, also of those that are not trusted: links with a forged host are
       # only for the client that forged it.
       FORWARDED = %w[HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_PORT HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL
@@ -41,10 +41,12 @@ module Gyre
 
       # Returns headers of an app with lower-case names, and one String each except for cookies.
       def self.fields(headers)
-        headers.each_with_object({}) do |(name, value), fields|
+        fields = {}
+        headers.each do |name, value|
           name = name.to_s.downcase
-          fields[name] = name == "set-cookie" ? value : Array(value).join(", ").freeze unless value.nil?
+          fields[name] = name == "set-cookie" ? value : Array(value).map { |each| each.to_s.b }.join(", ").freeze unless value.nil?
         end
+        fields
       end
 
       attr_reader :status
