@@ -81,6 +81,8 @@ class WebACMEServeTest < Minitest::Test
       faulty ? assert_match(/acme_folder: \S+ is on #{faulty} and ends with/, run.err) : assert_equal("configuration OK\n", run.out)
     end
     refute_path_exists memory
+    run = gyre("serve", "--check", env: { "TLS_DOMAIN" => NAME, "STORAGE_PATH" => "config.ru/kept" }, files: { "config.ru" => APP }, gems: true)
+    assert_match(/acme_folder: there is a file in place of the folder config.ru/, run.err)
   end
 
   private

@@ -168,6 +168,12 @@ module Gyre
         raise StartError, "#{name}: #{error.message}"
       end
 
+      def check_makeable(path)
+        path = File.dirname(path) until File.exist?(path)
+        reason = File.directory?(path) ? ("this user may not write in" unless File.writable?(path)) : "there is a file in place of the folder"
+        raise StartError, "acme_folder: #{reason} #{path}. Name another folder with --acme-folder" if reason
+      end
+
       def check_writable(name, path)
         path = File.expand_path(path)
         folder = File.dirname(path)
@@ -308,6 +314,7 @@ module Gyre
         require "gyre/cli/process/privileges"
         Privileges.new(*settings.values_at(:user, :group))
         settings.slice(:pidfile, :state).each { |name, path| check_writable(name, path) }
+        check_makeable(settings[:acme_folder]) if settings[:acme_folder]
       end
 
       # Records a fault for --check; otherwise the first fault ends the start.

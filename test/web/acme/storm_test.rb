@@ -98,6 +98,24 @@ class WebACMEStormTest < Minitest::Test
     end
   end
 
+  def test_with_a_root_that_is_read_only_the_folder_is_a_volume
+    skip "mounts need root" unless Process.uid.zero?
+    Dir.mktmpdir do |folder|
+      Dir.mkdir(volume = File.join(folder, "kept"))
+      write(File.join(folder, "config.ru"), APP)
+      start = lambda do |*flags|
+        environment, *command = ruby_command(GyreTest::Helpers::EXE, "serve", "-w", "1", *plain, *flags, env: trusting, gems: true)
+        [environment, *%w[unshare -m sh -c], 'mount --bind "$0" "$0" && mount -o remount,ro,bind / && exec "$@"', volume, *command]
+      end
+      { [] => /Read-only file system/, ["--check"] => /this user may not write in #{folder}/ }.each do |flags, words|
+        assert_match(words, run_program(*start.call(*flags, "--acme-folder", File.join(folder, "x/y")), chdir: folder).err)
+      end
+      with_subprocess(*start.call, chdir: folder) do |pid, out, err|
+        Program.new(self, pid, out, err, folder).expect(/has a certificate until/)
+      end
+    end
+  end
+
   def test_a_clock_that_is_wrong_is_told
     need_program("faketime")
     library = Dir.glob("/usr/lib/*/faketime/libfaketimeMT.so.1").first

@@ -93,6 +93,8 @@ module Gyre
 
         make_folder(File.dirname(path))
         @privileges.making(path) { Dir.mkdir(path, 0o700) }
+      rescue SystemCallError => error
+        raise StartError, "acme_folder: #{error.message.sub(/ @ \w+/, "")}. Name another folder with --acme-folder"
       end
 
       # True if the former program wrote the file at the same path.
