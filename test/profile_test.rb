@@ -42,11 +42,34 @@ class ProfileTest < Minitest::Test
       profile = Gyre.profile(0.3)
       done = true
       thread.join
-      assert_operator profile.seconds, :<=, 0.3
+      assert_operator profile.seconds, :>=, 0.3
       names = profile.frames.map(&:first).join("\n")
       assert_match(/work_in_ruby/, names)
       assert_match(/work_on_strings/, names)
     end
+  end
+
+  def test_sums_by_route_or_task_are_those_of_the_loop
+    Gyre.run do |task|
+      task.async("little") { 30.times { work_on_strings and sleep 0.001 } }
+      task.async("much") { 30.times { work_with_garbage and work_in_c and sleep 0.001 } }
+      before = Gyre::Loop.usage
+      profile = Gyre.profile { task.children.each(&:wait) }
+      after = Gyre::Loop.usage
+      sums = profile.enum_for(:each_stack).each_with_object(Hash.new(0)) { |(label, _, _, ns), all| all[label] += ns / 1e9 }
+      %w[little much].each { |label| assert_in_delta after[label][:cpu_s] - before.dig(label, :cpu_s).to_f, sums[label], 0.001 }
+      assert_empty sums.keys - after.keys
+    end
+  end
+
+  def test_samples_are_scaled_and_labels_without_a_row_are_others
+    frames = [[nil, nil, nil], ["/a", nil, nil], ["work", "a.rb", 1], ["/12345", nil, nil]]
+    nodes = [[0, 0, 0, 0], [0, 1, 0, 0], [1, 2, 3, 300], [0, 3, 0, 0], [3, 2, 1, 100], [0, 0, 0, 0], [5, 2, 1, 50]]
+    spent = { "/a" => 600, "/b" => 7, "(threads)" => 50, "(other)" => 10, "(loop)" => 0 }
+    Gyre::Profile.__send__(:scale, frames, nodes, spent)
+    found = Gyre::Profile.new(1, frames, nodes).enum_for(:each_stack).map { |label, stack, _, ns| [label, frames[stack.last].first, ns] }
+    assert_equal [["/a", "work", 600], ["(other)", "work", 10], ["(threads)", "work", 50]], found.first(3)
+    assert_equal [["/b", 7]], found.drop(3).map { |label, _, ns| [label, ns] }
   end
 
   def test_a_block_is_sampled_for_the_seconds_at_most

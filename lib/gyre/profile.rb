@@ -5,6 +5,7 @@
 # flames.html show them.
 
 require "gyre/errors"
+require "gyre/loop"
 require "gyre/native"
 require "gyre/ractor"
 require "json"
@@ -23,7 +24,7 @@ module Gyre
   def self.profile(seconds = nil, &block)
     raise ArgumentError, "Gyre.profile needs a block, or the seconds" unless seconds || block
 
-    Profile.take(seconds, &block || -> { sleep(seconds) })
+    block ? Profile.take(seconds, &block) : Profile.take { sleep(seconds) }
   end
 
   # CPU time by stack, of all threads of a process that run Ruby (in the main Ractor). A stack
@@ -35,7 +36,10 @@ module Gyre
     NODES_LIMIT = 1 << 17
     TEXT_LIMIT = 300
     UNLIMITED_S = 1e9
-    private_constant :INTERVAL_S, :NODES_LIMIT, :TEXT_LIMIT, :UNLIMITED_S
+    # Rows of Loop.usage.
+    THREADS = "(threads)"
+    OTHER = "(other)"
+    private_constant :INTERVAL_S, :NODES_LIMIT, :TEXT_LIMIT, :UNLIMITED_S, :THREADS, :OTHER
 
     class << self
       # @raise [Error] tells why this process takes no profile
@@ -51,7 +55,10 @@ module Gyre
       def take(seconds = nil, interval_s: INTERVAL_S)
         check
         limit_s = Float(seconds || UNLIMITED_S)
-        raise Error, "another profile of this process is being taken" unless Samples.start((interval_s * 1e9).to_i, (limit_s * 1e9).to_i)
+        usage = Loop.usage
+        unless Samples.start((interval_s * 1e9).to_i, (limit_s * 1e9).to_i, usage && Fiber.scheduler)
+          raise Error, "another profile of this process is being taken"
+        end
 
         began_s = now_s
         begin
@@ -60,13 +67,15 @@ module Gyre
         ensure
           frames, nodes = Samples.stop
         end
-        new([ended_s - began_s, limit_s].min, clean(frames.to_a), nodes.to_a)
+        frames = clean(frames.to_a)
+        scale(frames, nodes, spent(usage, Loop.usage)) if usage && nodes && !seconds
+        new([ended_s - began_s, limit_s].min, frames, nodes.to_a)
       end
 
       # Takes a profile for another process: {#to_h}, or the "error".
       # @api private
       def report(seconds)
-        take(seconds) { sleep(seconds) }.to_h
+        take { sleep(seconds) }.to_h
       rescue Error => error
         { "error" => error.message }
       end
@@ -92,6 +101,34 @@ module Gyre
 
       private
 
+      # Returns the nanoseconds of CPU by label between two of Loop.usage. A sample knows no status,
+      # so those of (none) have other labels.
+      def spent(before, after)
+        spent = after.to_h { |label, row| [label, ((row[:cpu_s] - before.dig(label, :cpu_s).to_f) * 1e9).round.clamp(0..)] }
+        spent.merge(OTHER => spent[OTHER].to_i + spent.delete("(none)").to_i)
+      end
+
+      # Makes the samples' sums by label those that the loop has measured: a sample comes late while
+      # the loop sleeps, or C code runs.
+      def scale(frames, nodes, spent)
+        labels = []
+        nodes.each { |parent, frame| labels << (parent.zero? ? label(frames[frame].first, spent) : labels[parent]) }
+        sampled = labels.zip(nodes).each_with_object(Hash.new(0)) { |(label, node), sums| sums[label] += node[3] }
+        nodes.each_with_index do |node, number|
+          label = labels[number]
+          node[3] = node[3] * spent.fetch(label, 0) / sampled[label] if sampled[label].positive?
+          node[1] = frames.push([label, nil, nil]).size - 1 if node[0].zero? && number.positive?
+        end
+        spent.each do |label, ns|
+          next if sampled[label].positive? || ns.zero?
+
+          frames.push([label, nil, nil], ["(not sampled)", nil, nil])
+          nodes.push([0, frames.size - 2, 0, 0], [nodes.size, frames.size - 1, 0, ns])
+        end
+      end
+
+      def label(name, spent) = spent.key?(name) ? name : (name ? OTHER : THREADS)
+
       def now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC) # real time, even if the program's clock is virtual
 
       # Names of code may have any encoding and length.
@@ -102,7 +139,7 @@ module Gyre
       end
     end
 
-    # @return [Numeric] how long it took
+    # @return [Float] how long it took
     attr_reader :seconds
     # @return [Array<Array>] name, path and line
     # @api private

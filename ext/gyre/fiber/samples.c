@@ -7,13 +7,14 @@
  *
  * The job calls nothing that checks interrupts: Ruby would drop an exception raised there. */
 #include "feature.h"
-#include "gyre.h"
+#include "fiber/sight.h"
 
 void gyre_init_samples(void);
 
 #ifdef GYRE_HAVE_POSTPONED_JOB
 #include <pthread.h>
 #include <ruby/debug.h>
+#include <ruby/fiber/scheduler.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -25,7 +26,7 @@ void gyre_init_samples(void);
 #define OUTER_FRAMES Qfalse
 
 struct node {
-  VALUE frame;                     /* an iseq or method entry; a label (a String or nil) */
+  VALUE frame;                     /* an iseq or method entry; a label (sight.h) */
   uint32_t parent, child, sibling; /* 0: none, as the root is nobody's child */
   uint32_t count;
   int64_t cpu_ns; /* of the samples that end here */
@@ -37,6 +38,7 @@ static struct {
   bool open;     /* until samples_stop reads the tree */
   uintptr_t run; /* number of the present profile, or of the next one; changes with the lock */
   int64_t interval_ns, end_ns;
+  VALUE scheduler;            /* 0: any */
   _Atomic int64_t sampled_ns; /* the process's CPU time after the last sample; -1: one is due */
   int64_t before_ns;          /* the same, while one is due */
   size_t gc_ms;
@@ -123,7 +125,8 @@ static void take(void *unused) {
   int64_t gc_ns = (int64_t)(gc_ms - samples.gc_ms) * 1000000;
   if (gc_ns > spent_ns) gc_ns = spent_ns;
   samples.gc_ms = gc_ms;
-  samples.label = Qnil;
+  VALUE label = samples.scheduler && samples.scheduler != rb_fiber_scheduler_get() ? Qnil : gyre_sight_label();
+  samples.label = RB_TYPE_P(label, T_STRING) ? rb_str_to_interned_str(label) : label;
   samples.depth = rb_profile_frames(0, DEPTH_LIMIT, samples.frames, NULL);
   uint32_t number = child_of(0, samples.label);
   if (samples.depth == DEPTH_LIMIT) number = child_of(number, OUTER_FRAMES);
@@ -159,8 +162,9 @@ static bool start_timer(void) {
   return !error && !pthread_detach(timer);
 }
 
-/* Samples.start(interval_ns, limit_ns): false if this process is being sampled already. */
-static VALUE samples_start(VALUE self, VALUE interval_ns, VALUE limit_ns) {
+/* Samples.start(interval_ns, limit_ns, scheduler): false if this process is being sampled already.
+ * With a scheduler, only its thread's samples have labels. */
+static VALUE samples_start(VALUE self, VALUE interval_ns, VALUE limit_ns, VALUE scheduler) {
   int64_t interval = NUM2LL(interval_ns), limit = NUM2LL(limit_ns);
   if (samples.pid == getpid()) return Qfalse;
   end_run();
@@ -170,6 +174,7 @@ static VALUE samples_start(VALUE self, VALUE interval_ns, VALUE limit_ns) {
   samples.nodes[0] = (struct node){.frame = Qnil};
   samples.count = 1;
   samples.interval_ns = interval;
+  samples.scheduler = NIL_P(scheduler) ? 0 : scheduler;
   samples.end_ns = now_ns(CLOCK_MONOTONIC) + limit;
   samples.gc_ms = collected_ms();
   samples.before_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -184,12 +189,17 @@ static VALUE samples_start(VALUE self, VALUE interval_ns, VALUE limit_ns) {
   rb_raise(rb_eThreadError, "the system gives no thread for a profile");
 }
 
+static VALUE name_of(VALUE label) {
+  if (gyre_sight_route_name) return gyre_sight_route_name(label);
+  return RB_TYPE_P(label, T_STRING) ? label : Qnil;
+}
+
 /* Returns [name, path, line]. */
 static VALUE describe(const struct node *node) {
   VALUE frame = node->frame;
+  if (!node->parent) return rb_ary_new_from_args(1, NIL_P(frame) ? frame : name_of(frame));
   if (frame == COLLECTION) return rb_ary_new_from_args(1, rb_str_new_lit("(garbage collection)"));
   if (frame == OUTER_FRAMES) return rb_ary_new_from_args(1, rb_str_new_lit("(outer frames)"));
-  if (!node->parent) return rb_ary_new_from_args(1, frame);
   return rb_ary_new_from_args(3, rb_profile_frame_full_label(frame), rb_profile_frame_path(frame),
                               rb_profile_frame_first_lineno(frame));
 }
@@ -221,6 +231,7 @@ static void mark(void *unused) {
   for (uint32_t i = 0; i < samples.count; i++) rb_gc_mark(samples.nodes[i].frame);
   gyre_mark(samples.frames, (size_t)samples.depth);
   rb_gc_mark(samples.label);
+  rb_gc_mark(samples.scheduler);
 }
 
 /* Ruby ends: the timer must not touch it. */
@@ -234,7 +245,7 @@ void gyre_init_samples(void) {
   if (samples.job == POSTPONED_JOB_HANDLE_INVALID || pthread_atfork(acquire, release, release)) return;
   gyre_kept(rb_data_typed_object_wrap(rb_cObject, &samples, &type));
   VALUE module = rb_define_module_under(gyre_mGyre, "Samples");
-  rb_define_singleton_method(module, "start", samples_start, 2);
+  rb_define_singleton_method(module, "start", samples_start, 3);
   rb_define_singleton_method(module, "stop", samples_stop, 0);
 }
 #else

@@ -11,7 +11,7 @@
 #define ROWS_OF_PATHS 150 /* the rest is for routes that frameworks name */
 #define LABEL_BYTES_LIMIT 250
 
-VALUE (*gyre_sight_route)(VALUE env);
+VALUE (*gyre_sight_route)(VALUE env), (*gyre_sight_route_source)(VALUE env), (*gyre_sight_route_name)(VALUE source);
 static VALUE total_allocated;
 static ID id_name, id_block, id_source_location;
 
@@ -269,10 +269,9 @@ struct gyre_sight_account *gyre_sight_account_for(struct gyre_scheduler *schedul
 }
 
 VALUE gyre_sight_label_of(const struct gyre_sight *sight) {
-  const struct gyre_sight_account *account = sight->owner;
-  if (!account) return Qnil;
+  const struct gyre_sight_account *account = sight->owner ? sight->owner : &sight->rows[GYRE_SIGHT_LOOP];
   if (account->row) account = account->row;
-  return RB_TYPE_P(account->label, T_HASH) ? gyre_sight_route(account->label) : account->label;
+  return RB_TYPE_P(account->label, T_HASH) ? gyre_sight_route_source(account->label) : account->label;
 }
 
 /* --- the report --- */

@@ -47,8 +47,13 @@ struct gyre_sight {
  * Ruby code. Set by http/route.c. */
 extern VALUE (*gyre_sight_route)(VALUE env);
 
-/* Returns the label of the present stretch: a route, or a task's name or place; nil outside of the
- * loop. May be called in a postponed job. */
+/* What names a request's route, found without Ruby code: a String, or an object of a framework. */
+extern VALUE (*gyre_sight_route_source)(VALUE env);
+/* Returns the route that such a source names, or nil; may run Ruby code. */
+extern VALUE (*gyre_sight_route_name)(VALUE source);
+
+/* Returns the label of the present stretch: the source of a route, or a task's name or place; nil
+ * outside of the loop. May be called in a postponed job: runs no Ruby code. */
 VALUE gyre_sight_label_of(const struct gyre_sight *sight);
 /* The same of this thread's scheduler (scheduler.c). */
 VALUE gyre_sight_label(void);

@@ -65,7 +65,7 @@ module Gyre
 
         path = @path || Time.now.strftime("profile-%Y%m%d-%H%M%S#{FORMATS.fetch(kind)}")
         File.binwrite(path, bytes)
-        @out.puts("#{path}: #{format("%.2f", profile.cpu_s)} s of CPU time in #{profile.seconds} s")
+        @out.puts("#{path}: #{format("%.2f", profile.cpu_s)} s of CPU time in #{profile.seconds.round(1)} s")
       end
     end
   end

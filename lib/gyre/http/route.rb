@@ -16,21 +16,18 @@ module Gyre
       # @param env [Hash] of a request, after the app has seen it
       # @return [String, nil] such as "/posts/:id"; nil: no framework has set one
       def of(env)
-        env["gyre.route"] || rails(env) || env["sinatra.route"]&.split(" ", 2)&.last || grape(env)
+        # Rails has the route from 8.1 on, its pattern from 7.1 on.
+        env["gyre.route"] || name(env["action_dispatch.route"] || env["action_dispatch.route_uri_pattern"]) ||
+          env["sinatra.route"]&.split(" ", 2)&.last || name(env["grape.routing_args"]&.dig(:route_info))
       end
 
-      # Rails has the route from 8.1 on, its pattern from 7.1 on.
-      def rails(env)
-        pattern = env["action_dispatch.route"]&.path&.spec&.to_s || env["action_dispatch.route_uri_pattern"]
-        pattern&.sub(FORMAT, "")
+      # @param source [String, Object, nil] a pattern, or a route of Rails or Grape
+      # @return [String, nil]
+      def name(source)
+        source = source.path if source.respond_to?(:path)
+        source = source.spec if source.respond_to?(:spec)
+        source.to_s.sub(FORMAT, "") if source
       end
-
-      def grape(env)
-        route = env["grape.routing_args"]&.dig(:route_info)
-        route.path.sub(FORMAT, "") if route.respond_to?(:path)
-      end
-
-      private_class_method :rails, :grape
     end
   end
 end

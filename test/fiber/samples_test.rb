@@ -6,7 +6,7 @@
 require "test_helper"
 require "gyre"
 
-class ProfileSamplesTest < Minitest::Test
+class FiberSamplesTest < Minitest::Test
   SECONDS = Float(ENV.fetch("GYRE_SAMPLES_S", "0.5"))
   # Code that is dropped while samples hold its frames, on threads, tasks and inner fibers.
   BUSY = <<~'RUBY'
