@@ -114,7 +114,6 @@ module Gyre
 
       def call(env)
         return change(env) unless SAFE.include?(env["REQUEST_METHOD"])
-
         return @app.call(env) if beyond?(env)
 
         asked = CachedResponse.directives(env["HTTP_CACHE_CONTROL"])

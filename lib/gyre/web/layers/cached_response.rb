@@ -22,14 +22,14 @@ module Gyre
       STRICT = %w[must-revalidate proxy-revalidate s-maxage].freeze
       # Fields of a 304 that say nothing of the stored body.
       OF_BODY = %w[content-length content-encoding content-range content-type etag].freeze
-      # What apps read of proxies, also of those that are not trusted: links with a forged host are
-      # only for the client that forged it.
-      FORWARDED = %w[HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_PORT HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL
-                     HTTP_FORWARDED].freeze
+      # On these responses depend although vary does not name them. Apps make links of what proxies
+      # say, also of those that are not trusted; turbo-rails has another layout for a frame.
+      ALWAYS = %w[HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_PORT HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL HTTP_FORWARDED
+                  HTTP_TURBO_FRAME].freeze
       DIRECTIVE = /([a-z0-9-]+)(?:="([^"]*)"|=([^\s,"]*))?/.freeze
       SECONDS_LIMIT = 1 << 31
       # Memory beside the bytes of body, fields and address.
-      OVERHEAD_BYTES = 1500
+      OVERHEAD_BYTES = 2500
 
       # Returns the directives of a cache-control field with their values; nil without a value. The
       # first of equal names counts.
@@ -59,7 +59,7 @@ module Gyre
         @fields = fields
         @control = self.class.directives(fields["cache-control"])
         @names = fields["vary"].to_s.split(/[\s,]+/)
-        @vary = [*FORWARDED, *@names.map { |name| "HTTP_#{name.upcase.tr("-", "_")}" }].to_h { |key| [key, env[key]] }
+        @vary = [*ALWAYS, *@names.map { |name| "HTTP_#{name.upcase.tr("-", "_")}" }].to_h { |key| [key, env[key]] }
         @address_bytes = env["PATH_INFO"].bytesize + env["QUERY_STRING"].to_s.bytesize
         @date = HTTP::Files::Respond.date(fields["date"]) || Time.now
         @made_s = began_s - [fields["age"].to_i, (Time.now - @date).floor].max
