@@ -101,11 +101,23 @@ class WebACMETest < Minitest::Test
     FileUtils.rm_f(Dir.glob("#{self.class.texts}/*"))
   end
 
+  # As `gyre ctl renew` does.
+  def test_a_request_of_the_control_socket_may_call_the_hook
+    told = []
+    _, prepare = keeper.send(:challenge, ->(*given) { told << given }, true)
+    server = Gyre::Web::Server.new(->(_) { prepare.call(NAME, "proof", true) && [200, {}, []] }, bind: "tcp://127.0.0.1:0", log: @log).start
+    assert_equal "200", Net::HTTP.get_response(URI(server.urls.first)).code
+    assert_equal ["_acme-challenge.#{NAME}", Key.base64(Digest::SHA256.digest("proof")), true], told.first
+  ensure
+    server&.stop(now: true)
+    server&.wait
+  end
+
   def test_a_hook_that_never_ends_holds_no_other_order
     _, prepare = keeper.send(:challenge, ->(*) { sleep }, true)
     Gyre::Testing.run do |task|
       error = assert_raises(Refused) { task.with_timeout(1000) { prepare.call(NAME, "proof", true) } }
-      assert_match(/\Adns_challenge: .*\(Gyre::TimeoutError\)/, error.message)
+      assert_match(/\Adns_challenge: .*\(Timeout::Error\)/, error.message)
     end
   end
 

@@ -105,7 +105,7 @@ class WebACMEStormTest < Minitest::Test
       write(File.join(folder, "config.ru"), APP)
       start = lambda do |*flags|
         environment, *command = ruby_command(GyreTest::Helpers::EXE, "serve", "-w", "1", *plain, *flags, env: trusting, gems: true)
-        [environment, *%w[unshare -m sh -c], 'mount --bind "$0" "$0" && mount -o remount,ro,bind / && exec "$@"', volume, *command]
+        [environment, "unshare", "-m", "sh", "-c", 'mount --bind "$0" "$0" && mount -o remount,ro,bind / && exec "$@"', volume, *command]
       end
       { [] => /Read-only file system/, ["--check"] => /this user may not write in #{folder}/ }.each do |flags, words|
         assert_match(words, run_program(*start.call(*flags, "--acme-folder", File.join(folder, "x/y")), chdir: folder).err)

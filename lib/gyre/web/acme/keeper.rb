@@ -5,6 +5,7 @@
 
 require "gyre/web/acme/authority"
 require "gyre/web/acme/store"
+require "timeout"
 
 module Gyre
   module Web
@@ -78,7 +79,7 @@ module Gyre
 
           ["dns-01", lambda do |name, proof, wanted|
             text = Key.base64(Digest::SHA256.digest(proof)) # RFC 8555, section 8.4
-            Task.current.with_timeout(HOOK_S) { hook.call("_acme-challenge.#{name}", text, wanted) }
+            Timeout.timeout(HOOK_S) { hook.call("_acme-challenge.#{name}", text, wanted) }
           rescue StandardError => error
             raise Refused, "dns_challenge: #{error.message} (#{error.class})" if wanted
 
