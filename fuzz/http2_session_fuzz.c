@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct gyre_http2_limits limits_of_kind[] = {
     {.head = {8192, 65536, 64},
-     .trailer_bytes = 8192,
+     .trailers = {8192, 8192, 64},
      .streams = 100,
      .stream_resets = 200,
      .control_frames = 500,
@@ -34,7 +34,7 @@ static const struct gyre_http2_limits limits_of_kind[] = {
      .connection_window_bytes = 65535,
      .output = 65536},
     {.head = {24, 100, 3},
-     .trailer_bytes = 20,
+     .trailers = {24, 20, 3},
      .streams = 2,
      .stream_resets = 3,
      .control_frames = 10,

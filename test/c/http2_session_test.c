@@ -25,7 +25,7 @@
 
 static const struct gyre_http2_limits limits = {
     .head = {.request_line_bytes = 1000, .header_bytes = 4000, .header_count = 20},
-    .trailer_bytes = 500,
+    .trailers = {.header_bytes = 500, .header_count = 20},
     .streams = 10,
     .stream_resets = 200,
     .control_frames = 400,

@@ -10,16 +10,20 @@ require "support/processes"
 class LifetimeServersTest < Minitest::Test
   include GyreTest::WithManager
 
-  # The command's words, what it prints when it serves, and what it prints at HUP.
-  Server = Struct.new(:words, :serves, :reloads)
+  # The command's words, what it prints when it serves, what it prints at HUP, and the signals that
+  # ask for what it does not have.
+  Server = Struct.new(:words, :serves, :reloads, :absent)
   SERVERS = {
-    web: Server.new(%w[serve -w 0 -b tcp://127.0.0.1:0 --pidfile server.pid], /Use Ctrl-C to stop/, /HUP: nothing is opened or loaded again/),
-    web_with_workers: Server.new(%w[serve -w 1 -b tcp://127.0.0.1:0 --pidfile server.pid], /Use Ctrl-C to stop/, /HUP: the workers open their log/),
-    log: Server.new(%w[log -p 0 -w server.pid], /^gyre log: listens on tcp:.*process \d+$/, /^gyre log: reopened 1 file \(HUP\)$/),
+    web: Server.new(%w[serve -w 0 -b tcp://127.0.0.1:0 --pidfile server.pid], /Use Ctrl-C to stop/, /HUP: nothing is opened or loaded again/,
+      %i[USR1 USR2 TTIN TTOU]),
+    web_with_workers: Server.new(%w[serve -w 1 -b tcp://127.0.0.1:0 --pidfile server.pid], /Use Ctrl-C to stop/, /HUP: the workers open their log/,
+      []),
+    log: Server.new(%w[log -p 0 -w server.pid], /^gyre log: listens on tcp:.*process \d+$/, /^gyre log: reopened 1 file \(HUP\)$/,
+      %i[USR1 TTIN TTOU]),
     dns: Server.new(%w[dns -c rules.rb -b 127.0.0.1:0 --pidfile server.pid], /^gyre dns: listens on .*process \d+$/,
-      /^gyre dns: rules and zones are read again$/),
+      /^gyre dns: rules and zones are read again$/, %i[USR1 USR2 TTIN TTOU]),
     dns_with_workers: Server.new(%w[dns -c rules.rb -b 127.0.0.1:0 -w 1 --pidfile server.pid], /^gyre dns: listens on .*with 1 workers$/,
-      /^gyre dns: rules and zones are read again$/)
+      /^gyre dns: rules and zones are read again$/, %i[USR2 TTIN TTOU])
   }.freeze
   FILES = { "config.ru" => "run ->(_env) { [200, {}, ['hello']] }\n", "rules.rb" => "match('a.test') { |t| t.respond!('192.0.2.1') }\n" }.freeze
 
@@ -33,6 +37,11 @@ class LifetimeServersTest < Minitest::Test
         eventually { manager.told.include?("WATCHDOG=1") && manager.told.grep(/\ASTATUS=/).any? }
         Process.kill(:QUIT, pid)
         eventually(what: "the tasks: #{printed.call}") { printed.call.include?("tasks of process #{pid}:") }
+        server.absent.each do |name|
+          Process.kill(name, pid)
+          line = /^(?:gyre \w+: )?#{name}: a .* (?:needs workers|is not possible)/
+          eventually(what: "a line about #{name}: #{printed.call}") { printed.call.match?(line) }
+        end
         manager.told.clear
         Process.kill(:HUP, pid)
         eventually(what: "the reload: #{printed.call}") do

@@ -52,10 +52,15 @@ module GyreTest
       groups = Gyre::CLI::Log::Configuration::SETTINGS.groups
       groups.map { |heading, rows| section(heading || "Only in the file", rows, flags: !heading.nil?) } + [
         section("logs", Gyre::CLI::Log::Configuration::LOG, "Each entry; what is not set is as at the top."),
-        section("options of Redis", Gyre::Log::Output::RedisOutput::OPTIONS), section("rotate", Gyre::Log::Rotation::Policy::SETTINGS),
+        *options_of_outputs, section("rotate", Gyre::Log::Rotation::Policy::SETTINGS),
         section("inputs", Gyre::Log::Inlet::SETTINGS, "Each entry."), section("tls", Gyre::Log::TLS_SETTINGS),
         section("limits", Gyre::Log::Limits::TABLE)
       ]
+    end
+
+    def options_of_outputs
+      kinds = Gyre::Log::Output::KINDS.select { |kind| kind.const_defined?(:OPTIONS) && !kind::OPTIONS.nil? }
+      kinds.map { |kind| section("options of #{kind.name[/(\w+)Output\z/, 1]}", kind::OPTIONS) }
     end
 
     def memcached

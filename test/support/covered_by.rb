@@ -71,7 +71,7 @@ module GyreTest
     "test/memcached/several_servers_test.rb" => %w[gyre/memcached/errors gyre/memcached/server],
     "test/net/tls_test.rb" => %w[gyre/net/tls_settings],
     "test/offload_test.rb" => %w[gyre/offload/job],
-    "test/lifetime/servers_test.rb" => %w[gyre/cluster/runner gyre/web/lifetime],
+    "test/lifetime/servers_test.rb" => %w[gyre/cli/process/absent_steps gyre/cluster/runner gyre/web/lifetime],
     "test/scheduler_test.rb" => %w[gyre/scheduler/fiber_raise gyre/scheduler/fork gyre/scheduler/interrupt_masks gyre/scheduler/pacing
                                    gyre/scheduler/pooled_fiber gyre/scheduler/portable/fibers gyre/scheduler/portable/waiter],
     "test/async/running_test.rb" => %w[gyre/scheduler/async_guests],

@@ -56,6 +56,7 @@ static struct {
 #define NUMBER(name, text) ENV_##name,
 #define TEXT(name, text) text,
 enum env_key { FILLED_KEYS(NUMBER) ENV_VALUES, BEFORE_OTHERS = ENV_VALUES - 1, OTHER_KEYS(NUMBER) ENV_KEYS };
+_Static_assert(ENV_VALUES <= 16, "gyre_http_env_places.missing has 16 bits");
 
 static VALUE keys[ENV_KEYS];
 static VALUE input_class, env_module;

@@ -50,7 +50,7 @@ void gyre_http_limits_read(struct gyre_http_limits *table, VALUE limits) {
   table->trailers.request_line_bytes = table->head.request_line_bytes;
   table->trailers.header_count = table->head.header_count;
   table->http2.head = table->head;
-  table->http2.trailer_bytes = table->trailers.header_bytes;
+  table->http2.trailers = table->trailers;
   table->http2.output = STREAM_OUTPUT_BYTES;
 }
 

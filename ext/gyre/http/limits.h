@@ -28,8 +28,7 @@
 /* clang-format on */
 
 struct gyre_http2_limits {
-  struct gyre_http_head_limits head;
-  uint32_t trailer_bytes;
+  struct gyre_http_head_limits head, trailers;
   uint32_t output; /* maximum queued bytes of a response */
   GYRE_HTTP2_LIMITS(GYRE_LIMIT_NUMBER_FIELD)
   bool extended_connect; /* RFC 8441 is offered */

@@ -6,6 +6,7 @@ require "etc"
 require "gyre/cli"
 require "gyre/cli/flags"
 require "gyre/cli/listen_errors"
+require "gyre/cli/process/absent_steps"
 require "gyre/cli/process/pidfile"
 require "gyre/cli/process/handover"
 require "gyre/cli/serve/rackup_file"
@@ -47,8 +48,6 @@ module Gyre
       PORTS = { "tcp://*:" => ["HTTP_PORT", 80], "ssl://*:" => ["HTTPS_PORT", 443] }.freeze
       # Thruster's variables for its cache.
       CACHE = { "CACHE_SIZE" => :cache, "MAX_CACHE_ITEM_SIZE" => :cache_item_limit }.freeze
-      # The effects of signals on a server with workers.
-      RESTARTS = { "USR1" => "a rolling restart", "USR2" => "a hot restart", "TTIN" => "a worker more", "TTOU" => "a worker fewer" }.freeze
 
       attr_reader :settings # values of the flags by the names of Web::SETTINGS
 
@@ -216,11 +215,7 @@ module Gyre
       def serving_alone(server, environment, log, manager)
         control = Web::ControlApp.new(server, status: -> { status_alone(server) }, commands: commands_alone(server))
         Web::ControlServer.new(control, listeners: @holdings.sets[:control].listeners, log: log).serve
-        Task.current.async("signals", transient: true) do
-          Gyre.signals(*RESTARTS.keys).each do |name|
-            log.info("#{name}: #{RESTARTS.fetch(name)} needs workers: start the server with --workers 1 or more")
-          end
-        end
+        AbsentSteps.report(Web::Lifetime, "needs workers: start the server with --workers 1 or more") { |text| log.info(text) }
         manager.attend(Task.current) do
           stats = server.stats
           "#{stats[:running]} requests running, #{stats[:requests]} served, #{stats[:connections]} connections"

@@ -48,7 +48,7 @@ module Gyre
       row[:control_frames_limit, :count, "HTTP/2: frames without a request or a body (PING, SETTINGS, ...), at once and per second", default: 2_000],
       row[:stream_window_bytes_limit, :bytes, "HTTP/2: buffered body of a request that the app has not read", default: 262_144],
       row[:connection_window_bytes_limit, :bytes, "HTTP/2: the same for all requests of a connection", default: megabyte],
-      *WebSocket::Limits::TABLE.map { |each| row[:"websocket_#{each.name}", each.type, "WebSockets: #{each.meaning}", default: each.default] }
+      *WebSocket::Limits::TABLE.map { |each| row[:"websocket_#{each.name}", each.type, "WebSockets: #{each.meaning}", default: each.default, range: each.range] }
     )
 
     # Each row is a setting, with a reader of its name.

@@ -283,9 +283,11 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   struct gyre_http2_client *client = rb_check_typeddata(self, &client_type);
   if (!NIL_P(client->transport_object)) rb_raise(rb_eRuntimeError, "already initialized");
   client->own = gyre_http_client_limits(limits);
+  const struct gyre_http_head_limits fields = {.header_bytes = client->own.header_bytes,
+                                               .header_count = client->own.header_count};
   client->limits = (struct gyre_http2_limits){
-      .head = {.header_bytes = client->own.header_bytes, .header_count = client->own.header_count},
-      .trailer_bytes = client->own.header_bytes,
+      .head = fields,
+      .trailers = fields,
       .streams = client->own.streams,
       .stream_resets = 1000,
       .control_frames = 5000,

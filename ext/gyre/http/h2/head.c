@@ -96,9 +96,9 @@ static void take_field(struct gyre_http2_stream *stream, const uint8_t *name, si
 
 static void take_trailer(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,
                          size_t value_length) {
-  const struct gyre_http2_limits *limits = stream->session->limits;
+  const struct gyre_http_head_limits *limits = &stream->session->limits->trailers;
   if (stream->in.discards || gyre_http_is_no_trailer((const char *)name, length)) return;
-  stream->trailers_wrong |= add_field(&stream->trailers, limits->trailer_bytes, limits->head.header_count, name, length,
+  stream->trailers_wrong |= add_field(&stream->trailers, limits->header_bytes, limits->header_count, name, length,
                                       value, value_length) != NULL;
 }
 

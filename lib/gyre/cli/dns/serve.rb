@@ -5,6 +5,7 @@
 require "gyre/cli/dns"
 require "gyre/cli/flags"
 require "gyre/cli/listen_errors"
+require "gyre/cli/process/absent_steps"
 require "gyre/cli/process/identity"
 require "gyre/cli/process/service_manager"
 require "gyre/lifetime"
@@ -84,6 +85,7 @@ module Gyre
           identity.assume
           well = run.run do
             @metrics&.serve
+            AbsentSteps.report(run.class) { |text| @err.puts("gyre dns: #{text}") }
             announce unless count
           end
           well == false ? FAILED : DONE

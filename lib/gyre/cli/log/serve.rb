@@ -6,6 +6,7 @@ require "gyre/cli/listen_errors"
 require "gyre/cli/log"
 require "gyre/cli/log/configuration"
 require "gyre/cli/process/handover"
+require "gyre/cli/process/absent_steps"
 require "gyre/cli/process/identity"
 require "gyre/cli/process/service_manager"
 
@@ -117,6 +118,7 @@ module Gyre
           identity.assume if identity.wanted? # the files are the user's, and only root may be able to make the pidfile
           complete = server.run do
             identity.assume
+            AbsentSteps.report(Gyre::Log::Lifecycle) { |text| report(text) }
             announce(server, configuration)
             manager.attend(Task.current) { "#{server.status[:messages]} messages" }
             manager.ready
