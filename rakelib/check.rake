@@ -13,7 +13,7 @@ module GyreCheck
   # Not worth the sanitizers' time: tests of files, command lines, whole programs, the browser and
   # JRuby; of what needs a bundle that the copy has not; of Ruby code alone; of C programs that have
   # sanitizers of their own; of logs what happens on the disk and in other processes.
-  LITTLE_C = %r{\Atest/(?:web/|cluster/|lifetime/|redis/|docs/|bench/|showcase/|frameworks/|rack2/|support/|
+  LITTLE_C = %r{\Atest/(?:web/(?!acme/challenge_test)|cluster/|lifetime/|redis/|docs/|bench/|showcase/|frameworks/|rack2/|support/|
                          http/(?!(?:tls|h1/(?:corpus|env|fairness|faults|framing|limits|messages|upgrades)|
                                          h2/(?:conformance|faults|lifetimes|messages|records)|client/h2_(?:connection|faults))_test)|oracle/|
                          conformance/|scheduler/portable/|async/(?!selector_test)|cli/|
