@@ -2,6 +2,7 @@
 #include "fiber/fibers.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define LONG_NS 100000   /* longer stretches are corrected */
@@ -84,6 +85,7 @@ static uint64_t correct(struct gyre_sight *sight, uint64_t ticks) {
 static uint64_t take_allocated(struct gyre_sight *sight) {
   uint64_t before = sight->allocated;
   sight->allocated = rb_gc_stat(total_allocated);
+  sight->counted_ticks = sight->since;
   return sight->allocated - before;
 }
 
@@ -94,10 +96,12 @@ static uint64_t take_ticks(struct gyre_sight *sight) {
   return (int64_t)ticks < 0 ? 0 : ticks; /* another processor's counter may be behind */
 }
 
-static void charge(struct gyre_sight *sight) {
+/* Counting objects takes as long as four readings of the counter, so objects are counted only each
+ * 20 µs: short stretches share them by chance. `counts`: now. */
+static void charge(struct gyre_sight *sight, bool counts) {
   struct gyre_sight_account *account = sight->owner->row ? sight->owner->row : sight->owner;
   uint64_t ticks = take_ticks(sight);
-  account->allocated += take_allocated(sight);
+  if (counts || sight->since - sight->counted_ticks > long_ticks / 5) account->allocated += take_allocated(sight);
   if (ticks > account->longest) account->longest = ticks;
   if (__builtin_expect(ticks > long_ticks, 0)) {
     uint64_t own = correct(sight, ticks);
@@ -116,11 +120,11 @@ void gyre_sight_leave(struct gyre_sight *sight) {
 
 void gyre_sight_change(struct gyre_sight *sight, struct gyre_sight_account *to) {
   if (sight->owner) {
-    charge(sight);
+    charge(sight, !to);
   } else {
     read_thread_clock(sight);
-    (void)take_allocated(sight);
     (void)take_ticks(sight);
+    (void)take_allocated(sight);
   }
   sight->owner = to;
 }
@@ -192,8 +196,10 @@ void gyre_sight_job_is_over(struct gyre_scheduler *scheduler, struct gyre_worker
   }
 }
 
-static bool in_worker(struct gyre_scheduler *scheduler) {
-  return scheduler->sight.owner && gyre_fiber_is_pooled(scheduler);
+/* The fiber must be the present one, or not a worker's. */
+static bool runs(const struct gyre_scheduler *scheduler, VALUE fiber) {
+  const struct gyre_worker *worker = scheduler->running.worker;
+  return worker && worker->fiber == fiber && scheduler->sight.owner;
 }
 
 /* Gives the present worker an account of its own, unless it has a fresh one. */
@@ -201,37 +207,42 @@ static struct gyre_sight_account *renew(struct gyre_scheduler *scheduler) {
   struct gyre_worker *worker = scheduler->running.worker;
   struct gyre_sight_account *account = worker->account;
   if (account && account->holders == 1 && !account->row && NIL_P(account->label)) return account;
-  charge(&scheduler->sight);
+  charge(&scheduler->sight, false);
   gyre_sight_assign(scheduler, worker, NULL);
   scheduler->sight.owner = gyre_sight_of(scheduler, worker);
   return worker->account;
 }
 
-void gyre_sight_request(struct gyre_scheduler *scheduler, VALUE env) {
-  struct gyre_sight_account *account = in_worker(scheduler) ? renew(scheduler) : NULL;
+void gyre_sight_request(struct gyre_scheduler *scheduler, VALUE fiber, VALUE env) {
+  if (!runs(scheduler, fiber)) return;
+  struct gyre_sight_account *account = renew(scheduler);
   if (account && RB_TYPE_P(env, T_HASH)) account->label = env;
 }
 
 void gyre_sight_enter_row(struct gyre_scheduler *scheduler, struct gyre_sight_account *row) {
-  if (!row || !in_worker(scheduler)) return;
+  if (!row || !runs(scheduler, rb_fiber_current())) return;
   struct gyre_sight_account *account = scheduler->running.worker->account;
   if (!account || account->row != row) account = renew(scheduler);
   if (account) gyre_sight_set_row(account, row);
 }
 
 struct gyre_sight_account *gyre_sight_running(struct gyre_scheduler *scheduler, VALUE fiber) {
-  struct gyre_worker *worker = scheduler->running.worker;
-  if (!worker || worker->fiber != fiber || fiber != rb_fiber_current()) return NULL;
-  struct gyre_sight_account *account = worker->account;
+  if (!runs(scheduler, fiber)) return NULL;
+  struct gyre_sight_account *account = scheduler->running.worker->account;
   return account && account->holders && !NIL_P(account->label) ? account : NULL;
 }
 
 /* --- rows --- */
 
 struct gyre_sight_account *gyre_sight_row(struct gyre_sight *sight, VALUE label, bool named) {
+  long length = RSTRING_LEN(label);
+  struct gyre_sight_account **recent = &sight->recent[length % GYRE_SIGHT_RECENT];
+  if (*recent && RSTRING_LEN((*recent)->label) == length &&
+      memcmp(RSTRING_PTR((*recent)->label), RSTRING_PTR(label), (size_t)length) == 0)
+    return *recent;
   VALUE number = rb_hash_lookup(sight->numbers, label);
-  if (!NIL_P(number)) return &sight->rows[FIX2LONG(number)];
-  if (sight->count >= (named ? GYRE_SIGHT_ROWS : ROWS_OF_PATHS) || RSTRING_LEN(label) > LABEL_BYTES_LIMIT)
+  if (!NIL_P(number)) return *recent = &sight->rows[FIX2LONG(number)];
+  if (sight->count >= (named ? GYRE_SIGHT_ROWS : ROWS_OF_PATHS) || length > LABEL_BYTES_LIMIT)
     return &sight->rows[GYRE_SIGHT_OTHER];
   label = rb_str_new_frozen(label);
   rb_hash_aset(sight->numbers, label, UINT2NUM(sight->count));
@@ -313,7 +324,7 @@ static VALUE scheduler_usage_rows(VALUE self) {
   struct gyre_sight *sight = &scheduler->sight;
   if (!scheduler->closed && scheduler->thread == rb_thread_current()) {
     find_rows(scheduler);
-    if (sight->owner) charge(sight);
+    if (sight->owner) charge(sight, true);
     count_threads(sight);
   }
   VALUE rows = rb_ary_new_capa((long)sight->count);

@@ -18,6 +18,7 @@ struct gyre_scheduler;
 struct gyre_worker;
 
 #define GYRE_SIGHT_ROWS 200
+#define GYRE_SIGHT_RECENT 16
 
 enum gyre_sight_fixed_row { GYRE_SIGHT_LOOP, GYRE_SIGHT_THREADS, GYRE_SIGHT_OTHER, GYRE_SIGHT_NONE };
 
@@ -31,14 +32,16 @@ struct gyre_sight_account {
 
 /* A scheduler's accounts. Zeros are valid before gyre_sight_open. */
 struct gyre_sight {
-  struct gyre_sight_account *owner; /* of the present stretch; NULL: outside of the loop, or asleep */
-  uint64_t since, allocated;        /* at the stretch's beginning */
-  uint64_t short_ticks;             /* of uncorrected stretches since cpu_ns was read */
-  uint64_t slept_ticks;             /* the same of sleeps */
-  int64_t cpu_ns;                   /* the thread's CPU clock when it was last read */
-  int64_t threads_ns;               /* CPU of the process's other threads at the last report */
-  VALUE numbers;                    /* Hash: a row's label => its number */
-  VALUE places;                     /* Hash: file => Hash: line => number of the row */
+  struct gyre_sight_account *owner;  /* of the present stretch; NULL: outside of the loop, or asleep */
+  uint64_t since;                    /* the stretch's beginning */
+  uint64_t allocated, counted_ticks; /* objects when they were last counted, and when that was */
+  uint64_t short_ticks;              /* of uncorrected stretches since cpu_ns was read */
+  uint64_t slept_ticks;              /* the same of sleeps */
+  int64_t cpu_ns;                    /* the thread's CPU clock when it was last read */
+  int64_t threads_ns;                /* CPU of the process's other threads at the last report */
+  VALUE numbers;                     /* Hash: a row's label => its number */
+  VALUE places;                      /* Hash: file => Hash: line => number of the row */
+  struct gyre_sight_account *recent[GYRE_SIGHT_RECENT]; /* rows that were looked up, by label's length */
   unsigned count;
   struct gyre_sight_account rows[GYRE_SIGHT_ROWS];
 };
@@ -81,9 +84,9 @@ void gyre_sight_assign(struct gyre_scheduler *scheduler, struct gyre_worker *wor
 void gyre_sight_job_is_over(struct gyre_scheduler *scheduler, struct gyre_worker *worker);
 void gyre_sight_release(struct gyre_sight *sight, struct gyre_sight_account *account);
 
-/* Begins a request in the present fiber, if it is pooled. */
-void gyre_sight_request(struct gyre_scheduler *scheduler, VALUE env);
-/* Returns the account of the fiber's running request if the fiber is the present one; else NULL. */
+/* Begins a request in the present fiber, if it is a worker's. */
+void gyre_sight_request(struct gyre_scheduler *scheduler, VALUE fiber, VALUE env);
+/* Returns the account of the request that the present fiber runs; NULL: none, or it has ended. */
 struct gyre_sight_account *gyre_sight_running(struct gyre_scheduler *scheduler, VALUE fiber);
 /* Charges what follows in the present fiber to the row. */
 void gyre_sight_enter_row(struct gyre_scheduler *scheduler, struct gyre_sight_account *row);

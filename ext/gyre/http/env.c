@@ -236,7 +236,7 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
       [ENV_METHOD] = method_of(head, bytes),
       [ENV_PROTOCOL] = protocols[head->minor_version],
       [ENV_QUERY] = head->has_query ? slice(bytes, head->query) : Qundef,
-      [ENV_PATH] = slice(bytes, head->path),
+      [ENV_PATH] = exchange->path = slice(bytes, head->path),
       [ENV_URI] = slice(bytes, head->target),
       [ENV_SERVER_NAME] = known ? usual->server_name : Qundef,
       [ENV_SERVER_PORT] = known ? usual->server_port : Qundef,

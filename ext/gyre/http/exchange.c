@@ -15,7 +15,7 @@ static size_t largest; /* size of the largest version's struct */
 
 void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange) {
   GYRE_MARK(exchange->fiber, exchange->env, exchange->trailers, exchange->departure.promise,
-            exchange->response_trailers);
+            exchange->response_trailers, exchange->path);
 }
 
 static void handle_mark(void *opaque) {
@@ -176,7 +176,7 @@ struct gyre_http_exchange *gyre_http_exchange_new(struct gyre_http_connection *c
   exchange->operations = operations;
   exchange->connection = connection;
   exchange->handle = handle;
-  exchange->fiber = exchange->env = exchange->trailers = exchange->response_trailers = Qnil;
+  exchange->fiber = exchange->env = exchange->path = exchange->trailers = exchange->response_trailers = Qnil;
   exchange->departure.promise = Qnil;
   exchange->began_ns = gyre_http_loop(connection)->now_ns;
   RTYPEDDATA_DATA(handle) = exchange;

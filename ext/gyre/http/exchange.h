@@ -80,6 +80,7 @@ struct gyre_http_exchange {
   const struct gyre_http_exchange_operations *operations;
   struct gyre_http_connection *connection;
   VALUE handle, fiber, env;
+  VALUE path;                        /* as it came; nil if refused */
   VALUE trailers, response_trailers; /* each a Hash, or nil */
   struct gyre_http_reader *reader;   /* fiber waiting for the request's body */
   const char *reason;                /* of a refusal: constant text */

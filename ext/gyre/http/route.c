@@ -51,14 +51,11 @@ static VALUE named_route(VALUE env, bool asks) {
   return RB_TYPE_P(route, T_STRING) ? route : Qnil;
 }
 
-static VALUE path_route(VALUE env) {
-  VALUE path = rb_hash_lookup(env, key_path);
-  return RB_TYPE_P(path, T_STRING) ? pattern_of(path) : Qnil;
-}
-
 static VALUE find_route(VALUE env) {
   VALUE route = named_route(env, true);
-  return NIL_P(route) ? path_route(env) : route;
+  if (!NIL_P(route)) return route;
+  VALUE path = rb_hash_lookup(env, key_path);
+  return RB_TYPE_P(path, T_STRING) ? pattern_of(path) : Qnil;
 }
 
 /* Finds where Route.of finds a name. */
@@ -90,31 +87,32 @@ void gyre_http_route_look(void) {
 
 static struct gyre_sight_account *row_of(const struct gyre_http_exchange *exchange, VALUE env, bool asks) {
   struct gyre_sight *sight = &exchange->connection->acceptor->scheduler->sight;
-  uint16_t status = exchange->response.status;
+  VALUE path = exchange->response.status == 404 ? Qnil : exchange->path; /* Ruby code may end the exchange */
   VALUE route = named_route(env, asks);
   if (!NIL_P(route)) return gyre_sight_row(sight, route, true);
-  if (!exchange->taken || status == 404 || NIL_P(route = path_route(env))) return &sight->rows[GYRE_SIGHT_NONE];
+  if (NIL_P(path)) return &sight->rows[GYRE_SIGHT_NONE];
   unsigned before = sight->count;
-  struct gyre_sight_account *row = gyre_sight_row(sight, route, false);
+  struct gyre_sight_account *row = gyre_sight_row(sight, pattern_of(path), false);
   if (sight->count != before) gyre_http_route_look(); /* a framework may load as late as with a request */
   return row;
 }
 
 void gyre_http_route_begin(struct gyre_http_exchange *exchange) {
-  gyre_sight_request(exchange->connection->acceptor->scheduler, exchange->env);
+  gyre_sight_request(exchange->connection->acceptor->scheduler, exchange->fiber, exchange->env);
 }
 
 void gyre_http_route_end(VALUE self, bool asks) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange) return;
   struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
-  struct gyre_sight_account *account = gyre_sight_running(scheduler, exchange->fiber);
+  VALUE fiber = exchange->fiber;
+  struct gyre_sight_account *account = gyre_sight_running(scheduler, fiber);
   if (!account) return;
   struct gyre_sight_account *row = account->row;
   if (!row) {
     VALUE env = account->label;
     row = row_of(exchange, env, asks); /* may run Ruby code */
-    account = gyre_sight_running(scheduler, rb_fiber_current());
+    account = gyre_sight_running(scheduler, fiber);
     if (!account || account->label != env) return;
     gyre_sight_set_row(account, row);
   }
@@ -126,12 +124,12 @@ struct gyre_sight_account *gyre_http_route_upgrade(VALUE self, bool events) {
   const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange || !RB_TYPE_P(exchange->env, T_HASH)) return NULL;
   struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
-  VALUE env = exchange->env;
+  VALUE env = exchange->env, fiber = exchange->fiber;
   VALUE route = find_route(env);
   if (NIL_P(route)) return NULL;
   if (!events) route = rb_sprintf("WS %" PRIsVALUE, route);
   struct gyre_sight_account *row = gyre_sight_row(&scheduler->sight, route, false);
-  struct gyre_sight_account *account = gyre_sight_running(scheduler, rb_fiber_current());
+  struct gyre_sight_account *account = gyre_sight_running(scheduler, fiber);
   if (account && account->label == env) gyre_sight_set_row(account, row);
   return row;
 }
