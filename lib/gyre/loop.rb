@@ -60,9 +60,7 @@ module Gyre
     # @example
     #   Gyre::Loop.usage["/posts/:id"]
     #   # => {requests: 9, cpu_s: 0.01, blocked_s: 0.0, longest_s: 0.002, allocations: 9120}
-    def self.usage
-      Fiber.scheduler.usage if present_engine == :native
-    end
+    def self.usage = present_engine == :native ? Fiber.scheduler.usage : nil
 
     # @!group Methods of both engines
 

@@ -63,7 +63,8 @@ module Gyre
     # @return [Hash{String => Hash{Symbol => Integer, Float}}] see {Loop.usage}
     # @api private
     def usage
-      usage_rows.to_h { |label, *values| [label.dup.force_encoding(Encoding::UTF_8).scrub, USAGE.zip(values).to_h] }
+      rows = is_a?(Portable) ? [] : usage_rows
+      rows.to_h { |label, *values| [label.dup.force_encoding(Encoding::UTF_8).scrub, USAGE.zip(values).to_h] }
     end
 
     USAGE = %i[requests cpu_s blocked_s longest_s allocations].freeze

@@ -4,12 +4,162 @@
 # the app itself keeps.
 
 require "test_helper"
+require "http/h2/contract"
 require "http/serving"
+require "websocket/serving"
+require "tempfile"
+
+module GyreTest
+  # What the tests of tasks and of requests share.
+  module Sight
+    CPU = Process::CLOCK_THREAD_CPUTIME_ID
+
+    private
+
+    # Computes for so much of the thread's CPU clock; returns the time that it took.
+    def compute(seconds)
+      began = Process.clock_gettime(CPU)
+      loop do
+        spent = Process.clock_gettime(CPU) - began
+        return spent if spent >= seconds
+      end
+    end
+
+    def assert_near(truth, measured) = assert_in_delta(truth, measured, (truth * 0.15) + 0.01)
+  end
+
+  # Cases of requests, for both versions of HTTP.
+  module SightOfRequests
+    def test_a_request_is_charged_to_its_route_or_to_its_path_s_pattern
+      app = lambda do |env|
+        env["gyre.route"] = "/posts/:id" if env["PATH_INFO"].start_with?("/posts")
+        compute(0.005)
+        [env["PATH_INFO"] == "/no" ? 404 : 200, {}, []]
+      end
+      paths = %w[/posts/1 /posts/2 / /a/b?c /a/b /users/1/x /users/22/x /no /of/a-name-of-more-than-twenty]
+      rows = { "/posts/:id" => 2, "/" => 1, "/a/b" => 2, "/users/*/x" => 2, "(none)" => 1, "/of/*" => 1 }
+      usage = usage_of(app) { |client| paths.each { |path| client.get("GET #{path} HTTP/1.1") } }
+      assert_equal rows, usage.transform_values { |row| row[:requests] }.reject { |_, count| count.zero? }
+      rows.each { |label, count| assert_near 0.005 * count, usage[label][:cpu_s] }
+    end
+
+    def test_children_are_charged_to_their_request_also_after_its_end
+      ended = Thread::Queue.new
+      app = lambda do |_env|
+        Fiber.schedule do
+          sleep 0.01
+          Fiber.schedule { compute(0.05) }
+          ended << true
+        end
+        [200, {}, []]
+      end
+      usage = usage_of(app) do |client|
+        client.get("GET /parent HTTP/1.1")
+        ended.pop
+        client.get("GET /other HTTP/1.1")
+      end
+      assert_near 0.05, usage["/parent"][:cpu_s]
+      assert_operator usage["/other"][:cpu_s], :<, 0.03
+      refute(usage.keys.any? { |label| label.start_with?(__FILE__) })
+    end
+
+    def test_a_long_request_is_charged_while_it_runs
+      go = Thread::Queue.new
+      app = lambda do |_env|
+        compute(0.12)
+        go.pop
+        [200, {}, []]
+      end
+      running = nil
+      usage = usage_of(app) do |client, served|
+        client.request("GET /long HTTP/1.1")
+        eventually { (running = served.on_loop { Gyre::Loop.usage }).key?("/long") }
+        go << true
+        client.response
+      end
+      assert_near 0.12, running["/long"][:cpu_s]
+      assert_equal [0, 1], [running, usage].map { |each| each["/long"][:requests] }
+    end
+
+    private
+
+    def usage_of(app)
+      usage = nil
+      serve(app) do |served|
+        yield connect(served), served
+        usage = served.on_loop do
+          sleep 0.001 # a stream may be over before its handler is
+          Gyre::Loop.usage
+        end
+      end
+      usage
+    end
+  end
+end
+
+class SightHTTP1Test < Minitest::Test
+  include GyreTest::WebSocketServing
+  include GyreTest::Sight
+  include GyreTest::SightOfRequests
+
+  # Pipelined requests share a fiber.
+  def test_any_number_of_paths_has_few_rows
+    app = ->(env) { [200, {}, [env["PATH_INFO"]]] }
+    usage = usage_of(app) do |client|
+      10_000.times.each_slice(500) do |numbers|
+        paths = numbers.map { |number| "/#{number.to_s.tr("0-9", "a-j")}" }
+        client.write(paths.map { |path| "GET #{path} HTTP/1.1\r\nhost: gyre.test\r\n\r\n" }.join)
+        assert_equal paths, (paths.map { client.response.body })
+      end
+    end
+    requests = usage.transform_values { |row| row[:requests] }
+    assert_equal 10_000, requests.values.sum
+    assert_operator usage.size, :<=, 200
+    assert_operator requests["(other)"], :>, 9000
+  end
+
+  def test_rows_survive_compaction_and_stress
+    skip "this Ruby does not compact" unless compacts?
+    app = lambda do |env|
+      env["gyre.route"] = "/#{env["PATH_INFO"][1]}"
+      Fiber.schedule { sleep 0 }
+      [200, {}, []]
+    end
+    usage = usage_of(app) do |client, served|
+      2.times do
+        GC.stress = 1
+        3.times { |number| client.get("GET /#{number} HTTP/1.1") }
+        GC.stress = false
+        served.on_loop { GC.verify_compaction_references(toward: :empty, expand_heap: true) }
+      end
+    ensure
+      GC.stress = false
+    end
+    assert_equal [2, 2, 2], %w[/0 /1 /2].map { |label| usage[label][:requests] }
+  end
+
+  def test_the_code_of_a_websocket_is_charged_to_it
+    app = socket_app { |socket| socket.each { compute(0.02) && socket.write("done") } }
+    usage = nil
+    serve(app) do |served|
+      peer = open_websocket(served, "/talk/7")
+      2.times { peer.text("x") && peer.frame }
+      usage = served.on_loop { Gyre::Loop.usage }
+    end
+    assert_near 0.04, usage["WS /talk/*"][:cpu_s]
+    assert_equal 1, usage["WS /talk/*"][:requests]
+  end
+end
+
+class SightHTTP2Test < Minitest::Test
+  include GyreTest::HTTPServing
+  include GyreTest::H2Contract
+  include GyreTest::Sight
+  include GyreTest::SightOfRequests
+end
 
 class SightTest < Minitest::Test
-  include GyreTest::HTTPServing
-
-  CPU = Process::CLOCK_THREAD_CPUTIME_ID
+  include GyreTest::Sight
 
   def test_a_task_is_charged_under_its_name_or_its_place
     line = __LINE__ + 4
@@ -57,16 +207,54 @@ class SightTest < Minitest::Test
     assert_near truth, sum
   end
 
-  private
+  def test_a_wait_for_a_lock_of_a_file_is_blocked_time
+    usage = Tempfile.create do |file|
+      holder = File.open(file.path)
+      holder.flock(File::LOCK_EX)
+      thread = Thread.new { sleep(0.1) && holder.close }
+      usage_of { |task| task.async("locks") { Fiber.new(blocking: true) { file.flock(File::LOCK_EX) }.resume } }.tap { thread.join }
+    end
+    assert_operator usage["locks"][:blocked_s], :>, 0.08
+    assert_operator usage["locks"][:cpu_s], :<, 0.05
+  end
 
-  # Computes for so much of the thread's CPU clock; returns the time that it took.
-  def compute(seconds)
-    began = Process.clock_gettime(CPU)
-    loop do
-      spent = Process.clock_gettime(CPU) - began
-      return spent if spent >= seconds
+  def test_objects_are_counted_where_they_are_made
+    usage = usage_of do |task|
+      task.async("makes") { 10_000.times { Object.new } }
+      task.async("makes none") { compute(0.01) }
+    end
+    assert_in_delta 10_000, usage["makes"][:allocations], 1000
+    assert_operator usage["makes none"][:allocations], :<, 1000
+  end
+
+  def test_a_forked_child_begins_at_zero
+    usage_of do |task|
+      task.async("before") { compute(0.05) }.wait
+      reader, writer = IO.pipe
+      pid = fork do
+        compute(0.02)
+        writer.write(Marshal.dump([Gyre::Loop.usage, Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID)]))
+        writer.close
+        exit!(0)
+      end
+      writer.close
+      usage, truth = Marshal.load(reader.read)
+      reader.close
+      Process.wait(pid)
+      assert_in_delta 0, usage["before"][:cpu_s], 0.001
+      assert_includes 0.02..truth, usage["all"][:cpu_s]
     end
   end
+
+  def test_a_nested_run_and_the_loop_within_a_task_are_not_the_task_s
+    usage = usage_of do |task|
+      task.async("outer") { Gyre.run("inner") { compute(0.03) } }.wait
+    end
+    assert_near 0.03, usage["inner"][:cpu_s]
+    assert_operator usage["outer"][:cpu_s], :<, 0.02
+  end
+
+  private
 
   def usage_of
     usage = nil
@@ -77,6 +265,4 @@ class SightTest < Minitest::Test
     end
     usage
   end
-
-  def assert_near(truth, measured) = assert_in_delta(truth, measured, (truth * 0.15) + 0.01)
 end

@@ -14,7 +14,7 @@ module Gyre
     class Top < Command
       BANNER = <<~TEXT
         Shows what a server does: its workers, connections and running requests,
-        again each second. q ends it.
+        again each second. r changes to routes and tasks and back, q ends it.
 
         Usage: gyre top [options] [ADDRESS]
 
@@ -66,6 +66,7 @@ module Gyre
       # Asks the server in a thread, so that keys work even while the server does not respond.
       def watch(screen)
         before = now = error = nil
+        routes = false
         look = nil
         due = Clock.now
         loop do
@@ -78,8 +79,11 @@ module Gyre
             before, now = now, found if found
             look = nil
           end
-          screen.draw { |width, height, paint| View.new(now, before, error: error, server: @server).lines(width, height, paint) }
-          return if screen.wait(look ? @interval_s : [due - Clock.now, 0].max) == :quit
+          screen.draw { |width, height, paint| View.new(now, before, error: error, server: @server, routes: routes).lines(width, height, paint) }
+          case screen.wait(look ? @interval_s : [due - Clock.now, 0].max)
+          when :quit then return
+          when "r" then routes = !routes
+          end
         end
       ensure
         look&.kill&.join

@@ -7,6 +7,8 @@
 #   │   └── task at app.rb:17: waiting for a mutex that task "clock" holds [0.1 s old, app.rb:18]
 #   └── task "clock": sleeping, 0.3 s left [transient, 2.0 s old, app.rb:24]
 #
+# Gyre.print_hierarchy also prints where the time has gone (Gyre::Loop.usage), the most CPU first.
+#
 # Called by Gyre::Task#print_hierarchy and Gyre.print_hierarchy. Only the tasks' own thread can find
 # the mutexes' holders. Uses a list instead of recursion, as fibers' stacks are small.
 
@@ -36,6 +38,7 @@ module Gyre
       # @param backtrace [Boolean]
       def initialize(scheduler, backtrace: false)
         @backtrace = backtrace
+        @scheduler = scheduler
         @inspection = Inspection.new(scheduler)
         @by_fiber = {}.compare_by_identity
         @inspection.waits.each { |wait| @by_fiber[wait.entered] = @by_fiber[wait.fiber] = wait }
@@ -56,6 +59,7 @@ module Gyre
         @inspection.runs.each { |run| each_line(run.root, &print) }
         each_other_line(&print)
         each_circle_line(&print)
+        each_usage_line(&print)
       end
 
       private
@@ -85,6 +89,15 @@ module Gyre
 
           yield "a fiber: #{@inspection.describe(wait)}#{" [#{wait.place}]" if wait.place}"
           each_frame(wait.fiber, "    ", &block) if @backtrace
+        end
+      end
+
+      # Omits rows of less than a millisecond.
+      def each_usage_line
+        rows = @scheduler.usage.select { |_, row| row[:cpu_s] + row[:blocked_s] >= 0.001 }
+        rows.sort_by { |_, row| -row[:cpu_s] }.each do |label, row|
+          yield format("%.3f s of CPU, %.3f s blocked, at most %.3f s at a time, %d objects: %s",
+            *row.values_at(:cpu_s, :blocked_s, :longest_s, :allocations), label)
         end
       end
 

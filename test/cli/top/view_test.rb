@@ -80,6 +80,22 @@ class CLITopViewTest < Minitest::Test
     assert_match(%r{^in \S+ \w+/s +out \S+ \w+/s$}, lines.first(3).join("\n"))
   end
 
+  def test_routes_are_sorted_by_cpu_and_added_up_over_workers
+    before = [worker(time: 9.0), worker(pid: 71, time: 9.0)]
+    now = [{ "/a" => 0.1, "/b" => 0.5 }, { "/a" => 0.7, "(loop)" => 0.01 }].each_with_index.map do |cpu, number|
+      worker(pid: 70 + number).tap do |each|
+        each["snapshot"]["routes"] = { "cpu_s" => cpu, "requests" => { "/a" => 40 }, "blocked_s" => { "/b" => 0.25 },
+                                       "longest_s" => { "/a" => 0.01 * (number + 1) }, "allocations" => { "/a" => 500 } }
+      end
+    end
+    lines = View.new(status(*now), status(*before), routes: true).lines(80, 24)
+    assert_equal ["   CPU    REQ/S   CPU/REQ  BLOCKED   LONGEST  OBJECTS/S  ROUTE OR TASK",
+                  "   80%     80.0   10.0 ms       0%     20 ms      1,000  /a",
+                  "   50%        -         -      50%         -        0.0  /b",
+                  "    1%        -         -       0%         -        0.0  (loop)"], lines.last(4)
+    assert_equal 1, View.new(status(worker), routes: true).lines.count { |line| line.include?("ROUTE") }
+  end
+
   def test_an_error_stands_beside_the_last_status
     assert_equal "it is gone", View.new(status(worker), nil, error: "it is gone").lines[1]
     assert_includes View.new(nil, nil, error: "refused", server: "tcp://a:1").lines.join, "tcp://a:1: asking"

@@ -33,6 +33,15 @@ class WebMetricsTest < Minitest::Test
     assert_equal %w[running idle waiting], parse("1" => snapshot)["gyre_http_connections"].samples.map { |sample| sample.labels["state"] }
   end
 
+  def test_routes_are_sums_only_and_bounded_however_many_each_worker_has
+    parts = Array.new(3) { |worker| Array.new(150) { |index| ["/#{worker}/#{index}", 1] }.to_h.merge("/both" => 2) }
+    all = parts.each_with_index.to_h { |routes, index| [index.to_s, snapshot.merge("routes" => { "requests" => routes })] }
+    families = parse(**all, ended: Metrics.add(nil, all["0"]))
+    samples = families["gyre_route_requests"].samples.to_h { |sample| [sample.labels["route"], sample.value] }
+    assert_equal [201, 8.0, 608.0], [samples.size, samples["/both"], samples.values.sum]
+    refute families.key?("gyre_worker_route_requests")
+  end
+
   def test_sums_do_not_fall_when_a_worker_ends
     ended = Metrics.add(Metrics.add(nil, snapshot(requests: 5)), snapshot(requests: 6))
     families = parse("3" => snapshot(requests: 1), ended: ended)

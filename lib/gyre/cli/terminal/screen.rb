@@ -40,12 +40,12 @@ module Gyre
         @out.flush
       end
 
-      # Waits, at most `seconds`, for a key, a new size or {#wake}. Returns :quit after q, Ctrl-D
-      # or the terminal's end.
+      # Waits, at most `seconds`, for a key, a new size or {#wake}. Returns the key; :quit after q,
+      # Ctrl-D or the terminal's end.
       def wait(seconds)
         ready, = IO.select([@input, @waker], nil, nil, seconds)
         return unless ready
-        return :quit if ready.include?(@input) && quit?
+        return pressed if ready.include?(@input)
 
         suspend if ready.include?(@waker) && @waker.read_nonblock(64, exception: false).to_s.include?("z")
       end
@@ -82,11 +82,12 @@ module Gyre
         nil
       end
 
-      # True after a key to quit. Avoids read_nonblock: the shell would keep the non-blocking mode.
-      def quit?
-        @input.readpartial(64).match?(/[qQ\x03\x04]/)
+      # Avoids read_nonblock: the shell would keep the non-blocking mode.
+      def pressed
+        keys = @input.readpartial(64)
+        keys.match?(/[qQ\x03\x04]/) ? :quit : keys
       rescue EOFError, SystemCallError
-        true
+        :quit
       end
 
       # Gives the terminal to the shell, after Ctrl-Z.

@@ -16,8 +16,9 @@ module Gyre
         PID_WIDTH = 8
 
         # `before`: the previous status; if nil, figures cover the server's whole life. `error`: why
-        # the status could not be read.
-        def initialize(status, before = nil, error: nil, server: nil)
+        # the status could not be read. `routes`: shows routes and tasks, not workers and requests.
+        def initialize(status, before = nil, error: nil, server: nil, routes: false)
+          @routes = routes
           @status = status
           @error = error
           @server = server
@@ -28,7 +29,7 @@ module Gyre
         def lines(width = nil, height = nil, paint = PLAIN)
           @width = width
           @paint = paint
-          all = @status ? [*summary, "", *workers, "", *slowest] : [shown("gyre top: #{@server}: asking")]
+          all = @status ? [*summary, "", *(@routes ? routes : [*workers, "", *slowest])] : [shown("gyre top: #{@server}: asking")]
           all.insert(@status ? 1 : -1, shown(@error, :red)) if @error
           height ? all.first(height) : all
         end
@@ -101,6 +102,24 @@ module Gyre
            end]
         end
 
+        ROUTE = "%6s %8s %9s %8s %9s %10s  %s"
+        private_constant :ROUTE
+
+        # Of all workers, the most CPU first.
+        def routes
+          labels = snapshots.flat_map { |each| (each.dig("routes", "cpu_s") || {}).keys }.uniq
+          rows = labels.map { |label| [label, *%w[cpu_s requests blocked_s allocations].map { |name| total("routes", name, label) }] }
+          [shown(format(ROUTE, "CPU", "REQ/S", "CPU/REQ", "BLOCKED", "LONGEST", "OBJECTS/S", "ROUTE OR TASK"), :bold),
+           *rows.sort_by { |label, cpu,| [-cpu, label] }.map { |row| shown(route(*row)) }]
+        end
+
+        def route(label, cpu, requests, blocked, objects)
+          longest = snapshots.filter_map { |each| each.dig("routes", "longest_s", label) }.max
+          counts = requests.zero? ? %w[- -] : [Figures.rate(requests), Figures.duration(cpu / requests)]
+          format(ROUTE, "#{(cpu * 100).round}%", *counts, "#{(blocked * 100).round}%", longest ? Figures.duration(longest) : "-",
+            Figures.rate(objects), label)
+        end
+
         # Joins words to lines of the terminal's width.
         def folded(words, colour = nil)
           lines = words.drop(1).each_with_object([words.first.dup]) do |word, all|
@@ -141,7 +160,7 @@ module Gyre
           share&.positive? ? "#{name} #{(share * 100).ceil}%" : "-"
         end
 
-        def total(name) = snapshots.sum { |each| rate(each, name) }
+        def total(*path) = snapshots.sum { |each| rate(each, *path) }
 
         # Returns the bound below which the percentile is; "-" if all counts are 0. Omits workers of
         # another version, whose bounds differ.

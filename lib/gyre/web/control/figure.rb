@@ -14,6 +14,9 @@ module Gyre
         new(name, type, path.split("."), help, label, keys, total).freeze
       end
 
+      # Routes times workers would be too many series.
+      def summed? = label == "route"
+
       def unit = name[/(?:seconds|bytes)\z/]
 
       def value(snapshot)
@@ -82,6 +85,12 @@ module Gyre
       row["dns_cache_entries", :gauge, "dns.cache_entries", "Answers in the cache."],
       row["dns_cache_bytes", :gauge, "dns.cache_bytes", "Memory of the cache, about."],
       row["dns_connections", :gauge, "dns.connections", "Open connections of TCP and TLS."],
+      row["route_requests", :counter, "routes.requests", "Requests that have ended, by route.", label: "route"],
+      row["route_cpu_seconds", :counter, "routes.cpu_s", "CPU, by route or task; (loop): the server's own, (threads): of other threads.",
+          label: "route"],
+      row["route_blocked_seconds", :counter, "routes.blocked_s", "How long code kept the loop without CPU, at least 0.1 ms at a time.",
+          label: "route"],
+      row["route_allocations", :counter, "routes.allocations", "Objects that were made.", label: "route"],
       row["loop_lag_seconds", :histogram, "lag", "Delay of ready events by the loop; if it grows, something blocks the loop."],
       row["tasks", :gauge, "tasks", "Fibers at work: running requests and other tasks."],
       row["threads", :gauge, "threads", "Threads of the process."],

@@ -11,6 +11,9 @@ module Gyre
     # A family gyre_… is a sum over all workers. A family gyre_worker_… has a sample for each
     # worker. The names differ so that no query adds a sum to its parts.
     module Metrics
+      # Maximum labels of a family, however many other ones each worker has.
+      LABELS_LIMIT = 200
+      OTHER = "(other)"
       TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
       class << self
@@ -23,6 +26,8 @@ module Gyre
             next if by_worker.empty?
 
             write(out, "gyre_", family, [[{}, total(family, by_worker.values, ended)]])
+            next if family.summed?
+
             write(out, "gyre_worker_", family, by_worker.map { |name, value| [{ "worker" => name }, value] })
           end
           out << "# EOF\n"
@@ -64,10 +69,15 @@ module Gyre
 
         def plus(one, other)
           case one
-          when Hash  then one.merge(other) { |_, left, right| plus(left, right) }
+          when Hash  then other.each_with_object(one.dup) { |(name, value), sum| add_to(sum, name, value) }
           when Array then one.zip(other).map(&:sum)
           else one + other
           end
+        end
+
+        def add_to(sum, name, value)
+          name = OTHER if sum.size >= LABELS_LIMIT && !sum.key?(name)
+          sum[name] = sum.key?(name) ? plus(sum[name], value) : value
         end
 
         # Writes versions as a gauge: Prometheus's older format does not have the type "info".

@@ -19,6 +19,8 @@ module Gyre
     #   connections  also open
     #   bounds_s     {BOUNDS_S}, of the histograms: counts (not cumulative; one more than bounds_s), sum_s
     #   cable        nil without Action Cable
+    #   routes       {Gyre::Loop.usage}, without zeros: requests, cpu_s, blocked_s, allocations and
+    #                longest_s, each a Hash by route or task
     #   cache        nil without a cache
     #   certificates_missing   with ACME: names whose first certificate has not come
     #   slowest      up to {SLOWEST} running requests, the oldest first: method, path, seconds,
@@ -57,7 +59,14 @@ module Gyre
         def process(scheduler)
           loop_stats = scheduler && !scheduler.closed? ? scheduler.stats : {}
           { "tasks" => loop_stats.fetch(:tasks, 0), "fibers" => loop_stats.fetch(:tasks, 0) + loop_stats.fetch(:idle_fibers, 0),
-            "threads" => Thread.list.size, "gc" => gc, "memory_bytes" => Memory.resident_bytes }
+            "threads" => Thread.list.size, "gc" => gc, "memory_bytes" => Memory.resident_bytes, "routes" => routes(scheduler) }
+        end
+
+        def routes(scheduler)
+          rows = scheduler && !scheduler.closed? ? scheduler.usage : {}
+          rows.each_with_object({}) do |(label, row), all|
+            row.each { |name, value| (all[name.to_s] ||= {})[label] = value.round(6) unless value.zero? }
+          end
         end
 
         def gc
