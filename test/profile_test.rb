@@ -125,6 +125,7 @@ class ProfileTest < Minitest::Test
     [{}, { "seconds" => 1 }, { "seconds" => "1", "frames" => [], "nodes" => [] },
      { "seconds" => 1, "frames" => [["a", nil, nil]], "nodes" => [[0, 1, 0, 0]] }, { "seconds" => 1, "frames" => [["a"]], "nodes" => [] },
      { "seconds" => 1, "frames" => [["a", nil, nil]], "nodes" => [[0, 0, 0, 0], [2, 0, 1, 1]] },
+     { "seconds" => 1, "frames" => [["a", nil, nil]], "nodes" => [[0, 0, 0, 0], [1, 0, 1, 1]] }, nil,
      { "seconds" => 1, "frames" => [["a", nil, nil]], "nodes" => [[0, 0, -1, 0]] }].each do |hash|
       assert_raises(ArgumentError, hash.inspect) { Gyre::Profile.from(hash) }
     end

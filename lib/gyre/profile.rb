@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # Gyre.profile and its result: the CPU time of a program by stack, merged from samples of one or
-# more processes. ext/gyre/fiber/samples.c takes them; Pprof and
-# flames.html show them.
+# more processes. ext/gyre/fiber/samples.c takes them; Pprof and flames.html show them.
 
 require "gyre/errors"
 require "gyre/loop"
@@ -55,21 +54,21 @@ module Gyre
       def take(seconds = nil, interval_s: INTERVAL_S)
         check
         limit_s = Float(seconds || UNLIMITED_S)
-        usage = Loop.usage
-        unless Samples.start((interval_s * 1e9).to_i, (limit_s * 1e9).to_i, usage && Fiber.scheduler)
-          raise Error, "another profile of this process is being taken"
-        end
-
+        before = Loop.usage
         began_s = now_s
         begin
+          started = Samples.start((interval_s * 1e9).to_i, (limit_s * 1e9).to_i, before && Fiber.scheduler)
+          raise Error, "another profile of this process is being taken" unless started
+
           yield
-          ended_s = now_s
+          seconds_taken = [now_s - began_s, limit_s].min
         ensure
-          frames, nodes = Samples.stop
+          frames, nodes = Samples.stop if started
         end
         frames = clean(frames.to_a)
-        scale(frames, nodes, spent(usage, Loop.usage)) if usage && nodes && !seconds
-        new([ended_s - began_s, limit_s].min, frames, nodes.to_a)
+        after = Loop.usage if before && !seconds
+        scale(frames, nodes, spent(before, after)) if after && nodes
+        new(seconds_taken, frames, nodes.to_a)
       end
 
       # Takes a profile for another process: {#to_h}, or the "error".
@@ -88,11 +87,11 @@ module Gyre
       # @raise [ArgumentError] if it is malformed
       # @api private
       def from(hash)
-        seconds, frames, nodes = hash.values_at("seconds", "frames", "nodes")
+        seconds, frames, nodes = hash.values_at("seconds", "frames", "nodes") if hash.is_a?(Hash)
         valid = ([seconds, frames, nodes] in [Numeric, [*], [*]]) &&
                 frames.all? { |frame| frame in [String | nil, String | nil, Integer | nil] } &&
                 nodes.each_with_index.all? do |node, at|
-                  (node in [Integer, Integer, Integer, Integer]) && !node.min.negative? && node[0] <= at && node[1] < frames.size
+                  (node in [Integer, Integer, Integer, Integer]) && !node.min.negative? && node[0] < [at, 1].max && node[1] < frames.size
                 end
         return new(seconds, frames, nodes) if valid
 
@@ -181,12 +180,16 @@ module Gyre
     # @yieldparam ns [Integer] CPU time
     # @api private
     def each_stack
-      stacks = [[]]
-      @nodes.each_with_index do |(parent, frame, count, ns), number|
-        next if number.zero?
+      @nodes.each do |node|
+        next unless node.last.positive?
 
-        stacks << [*stacks[parent], frame]
-        yield @frames[stacks.last.first].first, stacks.last.drop(1), count, ns if ns.positive?
+        stack = []
+        at = node
+        until at.equal?(@nodes.first)
+          stack << at[1]
+          at = @nodes[at[0]]
+        end
+        yield @frames[stack.pop.to_i].first, stack.reverse, node[2], node[3]
       end
     end
 

@@ -21,7 +21,7 @@ void gyre_init_samples(void);
 #include <unistd.h>
 
 #define DEPTH_LIMIT 512        /* further outer frames become one */
-#define NODES_LIMIT (1u << 17) /* 6 MB; beyond it time counts for the known part of a stack */
+#define NODES_LIMIT (1u << 17) /* 4 MB; beyond it time counts for the known part of a stack */
 #define COLLECTION Qtrue       /* stand for frames */
 #define OUTER_FRAMES Qfalse
 
@@ -95,11 +95,13 @@ static void *tick(void *run) {
   return NULL;
 }
 
-/* Returns the number of the parent's child with this frame, or the parent's where memory ends. */
-static uint32_t child_of(uint32_t parent, VALUE frame) {
+/* Returns the number of the parent's child with this frame, or the parent's where memory ends. Only
+ * a label becomes a child of the root. */
+static uint32_t child_of(uint32_t parent, VALUE frame, bool is_label) {
   uint32_t number = samples.nodes[parent].child;
   while (number && samples.nodes[number].frame != frame) number = samples.nodes[number].sibling;
   if (number) return number;
+  if (!parent && !is_label) return 0;
   if (samples.count == samples.capacity) {
     if (samples.capacity == NODES_LIMIT) return parent;
     struct node *more = realloc(samples.nodes, sizeof(struct node) * samples.capacity * 2);
@@ -128,13 +130,13 @@ static void take(void *unused) {
   VALUE label = samples.scheduler && samples.scheduler != rb_fiber_scheduler_get() ? Qnil : gyre_sight_label();
   samples.label = RB_TYPE_P(label, T_STRING) ? rb_str_to_interned_str(label) : label;
   samples.depth = rb_profile_frames(0, DEPTH_LIMIT, samples.frames, NULL);
-  uint32_t number = child_of(0, samples.label);
-  if (samples.depth == DEPTH_LIMIT) number = child_of(number, OUTER_FRAMES);
-  for (int i = samples.depth; i-- > 0;) number = child_of(number, samples.frames[i]);
+  uint32_t number = child_of(0, samples.label, true);
+  if (samples.depth == DEPTH_LIMIT) number = child_of(number, OUTER_FRAMES, false);
+  for (int i = samples.depth; i-- > 0;) number = child_of(number, samples.frames[i], false);
   samples.nodes[number].count++;
   samples.nodes[number].cpu_ns += spent_ns - gc_ns;
   if (gc_ns > 0) {
-    number = child_of(number, COLLECTION); /* may move the nodes */
+    number = child_of(number, COLLECTION, false); /* may move the nodes */
     samples.nodes[number].cpu_ns += gc_ns;
   }
   seen.run = samples.run;

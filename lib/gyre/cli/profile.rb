@@ -42,30 +42,40 @@ module Gyre
         refuse_words(words.drop(1))
         raise UsageError, "SECONDS is missing" if words.empty?
 
-        seconds = SECONDS.check(words.first)
+        seconds = seconds(words.first)
         kind = @format || FORMATS.key(FORMATS.each_value.find { |ending| @path.to_s.end_with?(ending) }) || "pprof"
         answer = ControlClient.new(StateFile.new(@state).read.fetch("control")).profile(seconds)
         raise StartError, answer["error"] if answer["error"]
 
         write(answer, kind)
-        answer["notes"].each { |note| @err.puts("gyre profile: #{Paint.harmless(note.to_s)}; its samples are missing") }
+        answer["notes"].to_a.each { |note| @err.puts("gyre profile: #{Paint.harmless(note.to_s)}; its samples are missing") }
         DONE
-      rescue ArgumentError => error
-        raise UsageError, "SECONDS: #{error.message}"
       rescue SystemCallError, ControlClient::NoAnswer => error
         raise StartError, error.message
       end
 
       private
 
+      def seconds(text)
+        SECONDS.check(text)
+      rescue ArgumentError => error
+        raise UsageError, "SECONDS: #{error.message}"
+      end
+
       def write(answer, kind)
-        profile = Profile.from(answer["profile"])
+        profile = read(answer["profile"])
         bytes = profile.public_send(kind)
         return @out.binmode.write(bytes) if @path == "-"
 
         path = @path || Time.now.strftime("profile-%Y%m%d-%H%M%S#{FORMATS.fetch(kind)}")
         File.binwrite(path, bytes)
         @out.puts("#{path}: #{format("%.2f", profile.cpu_s)} s of CPU time in #{profile.seconds.round(1)} s")
+      end
+
+      def read(hash)
+        Profile.from(hash)
+      rescue ArgumentError => error
+        raise StartError, "the server's response is #{error.message}"
       end
     end
   end
