@@ -51,11 +51,14 @@ static VALUE named_route(VALUE env, bool asks) {
   return RB_TYPE_P(route, T_STRING) ? route : Qnil;
 }
 
-static VALUE find_route(VALUE env) {
-  VALUE route = named_route(env, true);
-  if (!NIL_P(route)) return route;
+static VALUE path_route(VALUE env) {
   VALUE path = rb_hash_lookup(env, key_path);
   return RB_TYPE_P(path, T_STRING) ? pattern_of(path) : Qnil;
+}
+
+static VALUE find_route(VALUE env) {
+  VALUE route = named_route(env, true);
+  return NIL_P(route) ? path_route(env) : route;
 }
 
 /* Finds where Route.of finds a name. */
