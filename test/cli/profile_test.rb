@@ -41,8 +41,7 @@ class CLIProfileTest < Minitest::Test
   def test_a_server_without_workers_has_a_control_socket_beside_its_state_file
     serve("--state", "s.state", app: APP) do |program|
       computing = program.request("/compute")
-      assert_includes profile(program, "0.5", "--format", "collapsed", "-o", "-").first, "compute ("
-      assert_match(%r{^/compute;.*compute \(}, profile(program, "0.3", "--format", "collapsed", "-o", "-").first)
+      assert_match(%r{^/compute;.*compute \(}, profile(program, "0.8", "--format", "collapsed", "-o", "-").first)
       flames = "#{program.folder}/flames.html"
       assert_equal ["#{flames}: ", ""], profile(program, "0.1", "-o", flames).map { |text| text[/\A.*?: |\A/] }
       assert_match(%r{<script id="data".*"Gyre::}, File.read(flames))
