@@ -12,7 +12,7 @@ require "json"
 module Gyre
   # Samples where this process spends its CPU time, a hundred times a second of it: while the block
   # runs, but at most for `seconds`; without a block for `seconds`, while other tasks and threads
-  # run. Costs about 0.2 % of that time. Needs Ruby 3.3 or newer.
+  # run. Costs less than 1 % of that time. Needs Ruby 3.3 or newer.
   #
   #   profile = Gyre.profile { work }
   #   File.write("work.html", profile.html)

@@ -15,7 +15,7 @@ module Gyre
     class ProfileCommand < Command
       BANNER = <<~TEXT
         Samples for some seconds where a running server spends its CPU time, by stack
-        and by route, in all workers together. Costs about 0.2 % meanwhile.
+        and by route, in all workers together. Costs less than 1 % meanwhile.
 
         Usage: gyre profile [options] SECONDS
 
