@@ -16,13 +16,31 @@ module GyreTest
 
     private
 
-    # Computes for so much of the thread's CPU clock; returns the time that it took.
+    # Returns the thread's CPU seconds.
+    def cpu_of
+      began = Process.clock_gettime(CPU)
+      yield
+      Process.clock_gettime(CPU) - began
+    end
+
+    # Computes for that time; returns how long it took.
     def compute(seconds)
       began = Process.clock_gettime(CPU)
       loop do
         spent = Process.clock_gettime(CPU) - began
         return spent if spent >= seconds
       end
+    end
+
+    # A collection is charged to the code in which it happens to run.
+    def without_collections(collects)
+      return yield if collects
+
+      GC.start
+      GC.disable
+      yield
+    ensure
+      GC.enable
     end
 
     def assert_near(truth, measured) = assert_in_delta(truth, measured, (truth * 0.15) + 0.01)
@@ -83,10 +101,10 @@ module GyreTest
 
     private
 
-    def usage_of(app)
+    def usage_of(app, collects: false)
       usage = nil
       serve(app) do |served|
-        yield connect(served), served
+        without_collections(collects) { yield connect(served), served }
         usage = served.on_loop do
           sleep 0.001 # a stream may be over before its handler is
           Gyre::Loop.usage
@@ -125,7 +143,7 @@ class SightHTTP1Test < Minitest::Test
       Fiber.schedule { sleep 0 }
       [200, {}, []]
     end
-    usage = usage_of(app) do |client, served|
+    usage = usage_of(app, collects: true) do |client, served|
       2.times do
         GC.stress = 1
         3.times { |number| client.get("GET /#{number} HTTP/1.1") }
@@ -172,6 +190,21 @@ class SightTest < Minitest::Test
     assert_near 0.05, usage["named"][:cpu_s]
     assert_near 0.02, usage["#{__FILE__}:#{line}"][:cpu_s]
     assert_operator usage["#{__FILE__}:#{line - 1}"][:cpu_s], :<, 0.01
+  end
+
+  def test_programs_and_garbage_beside_a_task_do_not_change_its_cpu
+    truth = {}
+    busy = Array.new(2) { fork { nil while true } }
+    usage = usage_of(collects: true) do |task|
+      [-> { compute(0.1) }, -> { cpu_of { 50_000.times { "x" * 100 } } }].each_with_index do |work, index|
+        task.async(index.to_s) do
+          truth[index.to_s] = Array.new(3) { sleep(0.001) && work.call }.sum
+        end
+      end
+    end
+    truth.each { |name, seconds| assert_near seconds, usage[name][:cpu_s] }
+  ensure
+    busy&.each { |pid| Process.kill(:KILL, pid) && Process.wait(pid) }
   end
 
   def test_a_blocking_call_is_no_cpu
@@ -256,13 +289,13 @@ class SightTest < Minitest::Test
 
   private
 
-  def usage_of
-    usage = nil
-    Gyre.run("all") do |task|
-      yield task
-      task.wait_all
-      usage = Gyre::Loop.usage
+  def usage_of(collects: false)
+    without_collections(collects) do
+      Gyre.run("all") do |task|
+        yield task
+        task.wait_all
+        Gyre::Loop.usage
+      end
     end
-    usage
   end
 end
