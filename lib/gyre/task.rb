@@ -39,7 +39,12 @@ module Gyre
     RUNNING = Object.new.freeze
     STOPPED = Object.new.freeze
     NO_CHILDREN = {}.freeze
-    private_constant :RUNNING, :STOPPED, :NO_CHILDREN
+    # Code around a program's block, whose place it has.
+    Around = Struct.new(:block, :body) do
+      def call(task) = body.call(task)
+      def source_location = block.source_location
+    end
+    private_constant :RUNNING, :STOPPED, :NO_CHILDREN, :Around
 
     # @return [Task] the calling task
     # @raise [RuntimeError] outside of tasks
@@ -86,18 +91,8 @@ module Gyre
     # @raise [Error] this task is over, or belongs to another thread
     def async(name = nil, transient: false, &block)
       raise ArgumentError, "async needs a block" unless block
-      raise Error, "#{label} is over: it can have no more children" if finished?
-      raise Error, "#{label} belongs to another thread: start its children there" unless here?
 
-      child = Task.new(self, name, transient, block, transient ? @context.with_deadline(nil) : @context)
-      @children = {}.compare_by_identity if @children.equal?(NO_CHILDREN)
-      @children[child] = true
-      begin
-        scheduler.spawn(child)
-      ensure
-        child.stop if child.unstarted? # the scheduler could make no fiber
-      end
-      child
+      start_child(name, transient, block)
     end
 
     # Runs a block later, as a child.
@@ -111,10 +106,11 @@ module Gyre
       raise ArgumentError, "seconds must be a number, not #{seconds.inspect}" unless seconds.is_a?(Numeric)
 
       due = Clock.now + seconds
-      async(name, transient: transient) do |task|
+      body = lambda do |task|
         Clock.sleep_until(due)
         block.call(task)
       end
+      start_child(name, transient, Around.new(block, body))
     end
 
     # Runs a block periodically, as a child, at multiples of `seconds` from now. Skips missed beats.
@@ -131,7 +127,7 @@ module Gyre
       end
 
       start = Clock.now
-      async(name, transient: transient) do |task|
+      body = lambda do |task|
         beat = 0
         while true
           beat = [beat + 1, ((Clock.now - start) / seconds).ceil].max
@@ -139,6 +135,7 @@ module Gyre
           block.call(task)
         end
       end
+      start_child(name, transient, Around.new(block, body))
     end
 
     # Waits until the task is over.
@@ -512,6 +509,22 @@ module Gyre
     end
 
     private
+
+    # Starts a child for a block, or for {Around}.
+    def start_child(name, transient, block)
+      raise Error, "#{label} is over: it can have no more children" if finished?
+      raise Error, "#{label} belongs to another thread: start its children there" unless here?
+
+      child = Task.new(self, name, transient, block, transient ? @context.with_deadline(nil) : @context)
+      @children = {}.compare_by_identity if @children.equal?(NO_CHILDREN)
+      @children[child] = true
+      begin
+        scheduler.spawn(child)
+      ensure
+        child.stop if child.unstarted? # the scheduler could make no fiber
+      end
+      child
+    end
 
     def here? = scheduler.equal?(Fiber.scheduler)
 

@@ -192,6 +192,15 @@ class SightTest < Minitest::Test
     assert_operator usage["#{__FILE__}:#{line - 1}"][:cpu_s], :<, 0.01
   end
 
+  def test_a_task_that_waits_for_its_time_has_the_place_of_its_block
+    usage = usage_of do |task|
+      task.every(0.001) { compute(0.02) }
+      task.after(0.002) { compute(0.02) }.wait
+    end
+    places = usage.keys.grep(/:\d+\z/)
+    assert_equal Array.new(2) { |index| "#{__FILE__}:#{__LINE__ - 4 + index}" }, places
+  end
+
   def test_programs_and_garbage_beside_a_task_do_not_change_its_cpu
     truth = {}
     busy = Array.new(2) { fork { nil while true } }

@@ -53,14 +53,26 @@ static double ns_per_tick; /* 0: not calibrated */
 static uint64_t long_ticks, first_ticks;
 static int64_t first_ns;
 
+/* Reads both clocks at the same time: the closest of several readings, as another program may run
+ * between two. */
+static void read_both(int64_t *now_ns, uint64_t *ticks) {
+  uint64_t least = UINT64_MAX;
+  for (int i = 0; i < 8; i++) {
+    uint64_t before = read_ticks();
+    int64_t read = read_ns(CLOCK_MONOTONIC);
+    uint64_t took = read_ticks() - before;
+    if (took >= least) continue;
+    least = took;
+    *now_ns = read;
+    *ticks = before + took / 2;
+  }
+}
+
 /* Measures the counter since the extension was loaded; waits if that is less than a millisecond. */
 static void calibrate(void) {
-  int64_t now_ns;
-  uint64_t ticks;
-  do {
-    now_ns = read_ns(CLOCK_MONOTONIC);
-    ticks = read_ticks();
-  } while (now_ns - first_ns < CALIBRATED_NS);
+  int64_t now_ns = first_ns;
+  uint64_t ticks = first_ticks;
+  while (now_ns - first_ns < CALIBRATED_NS) read_both(&now_ns, &ticks);
   ns_per_tick = (double)(now_ns - first_ns) / (double)(ticks - first_ticks);
   long_ticks = (uint64_t)(LONG_NS / ns_per_tick);
 }
@@ -276,7 +288,9 @@ struct gyre_sight_account *gyre_sight_account_for(struct gyre_scheduler *schedul
     if (RB_TYPE_P(name, T_STRING)) return gyre_sight_row(sight, name, false);
     job = rb_attr_get(job, id_block);
   }
-  return RTEST(rb_obj_is_proc(job)) || RTEST(rb_obj_is_method(job)) ? row_of_place(sight, job) : NULL;
+  bool has_place = RB_TYPE_P(job, T_STRUCT) ? rb_respond_to(job, id_source_location)
+                                            : RTEST(rb_obj_is_proc(job)) || RTEST(rb_obj_is_method(job));
+  return has_place ? row_of_place(sight, job) : NULL;
 }
 
 VALUE gyre_sight_label_of(const struct gyre_sight *sight) {
@@ -375,7 +389,6 @@ void gyre_init_sight(void) {
   id_block = rb_intern("@block");
   id_source_location = rb_intern("source_location");
   find_counter();
-  first_ns = read_ns(CLOCK_MONOTONIC);
-  first_ticks = read_ticks();
+  read_both(&first_ns, &first_ticks);
   rb_define_private_method(gyre_cScheduler, "usage_rows", scheduler_usage_rows, 0);
 }
