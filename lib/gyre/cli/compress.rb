@@ -11,9 +11,10 @@ module Gyre
   module CLI
     class Compress < Command
       BANNER = <<~TEXT
-        Writes app.js.gz beside app.js for all text-like files of 1 KB or more, which the setting
-        `static` then sends to clients that accept it; also .br and .zst, if the gems brotli and
-        zstd-ruby are installed. Skips files that are up to date.
+        Writes app.js.gz beside app.js for all text-like files of 1 KB or more, which
+        the setting `static` then sends to clients that accept it; also .br and .zst,
+        if the gems brotli and zstd-ruby are installed. Skips files that are up to
+        date.
 
         Usage: gyre compress [FOLDER ...]
 
