@@ -84,7 +84,7 @@ struct gyre_loop {
    * prevent or end a sleep, but the sleep does not raise them. */
   bool (*sleeping)(struct gyre_loop *loop);
   void (*sleeps)(struct gyre_loop *loop, bool begins); /* called before and after each sleep unless NULL */
-  int woken; /* atomic; if set, the next wait returns at once */
+  int woken;                                           /* atomic; if set, the next wait returns at once */
   /* If set, a reply is imminent, and the next sleep first polls for it. */
   struct gyre_busy_poll *expected;
   struct gyre_loop_statistics statistics;
