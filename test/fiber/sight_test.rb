@@ -13,6 +13,8 @@ module GyreTest
   # What the tests of tasks and of requests share.
   module Sight
     CPU = Process::CLOCK_THREAD_CPUTIME_ID
+    # Beside the app's own code, which is slow under the slow tools, as are finalizers.
+    OVERHEAD_S = HTTPServing::PATIENCE_S > 30 ? 0.3 : 0.01
 
     private
 
@@ -43,7 +45,7 @@ module GyreTest
       GC.enable
     end
 
-    def assert_near(truth, measured) = assert_in_delta(truth, measured, (truth * 0.15) + 0.01)
+    def assert_near(truth, measured) = assert_includes(((truth * 0.85) - 0.01)..((truth * 1.15) + OVERHEAD_S), measured)
   end
 
   # Cases of requests, for both versions of HTTP.
@@ -77,7 +79,7 @@ module GyreTest
         client.get("GET /other HTTP/1.1")
       end
       assert_near 0.05, usage["/parent"][:cpu_s]
-      assert_operator usage["/other"][:cpu_s], :<, 0.03
+      assert_near 0, usage["/other"][:cpu_s]
       refute(usage.keys.any? { |label| label.start_with?(__FILE__) })
     end
 
@@ -189,7 +191,7 @@ class SightTest < Minitest::Test
     end
     assert_near 0.05, usage["named"][:cpu_s]
     assert_near 0.02, usage["#{__FILE__}:#{line}"][:cpu_s]
-    assert_operator usage["#{__FILE__}:#{line - 1}"][:cpu_s], :<, 0.01
+    assert_near 0, usage["#{__FILE__}:#{line - 1}"][:cpu_s]
   end
 
   def test_a_task_that_waits_for_its_time_has_the_place_of_its_block
