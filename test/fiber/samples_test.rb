@@ -88,7 +88,10 @@ class FiberSamplesTest < Minitest::Test
   end
 
   def test_memory_is_bounded
-    profile = Gyre::Profile.take(interval_s: 0.0001) { 600.times { |depth| deep(depth, 0.1) } }
+    profile = Gyre::Profile.take(interval_s: 0.0001) do
+      600.times { |depth| deep(depth, 0.1) }
+      deep(600, 300) # samples come late where the processor is busy
+    end
     assert_operator profile.nodes.size, :<=, 1 << 17
     assert_includes profile.frames.map(&:first), "(outer frames)"
   end
