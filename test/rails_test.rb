@@ -15,6 +15,7 @@ class RailsTest < Minitest::Test
       class Railtie
         Configuration = Struct.new(:blocks, :gyre) { def before_configuration(&block) = (self.blocks ||= []) << block }
         def self.initializer(_name, &block) = block
+        def self.rake_tasks(&block) = block
         def self.config = (@@config ||= Configuration.new([]))
       end
     end

@@ -5,7 +5,6 @@
 
 require "gyre/errors"
 require "gyre/loop"
-require "gyre/native"
 require "gyre/ractor"
 require "json"
 
@@ -45,7 +44,7 @@ module Gyre
       # @api private
       def check
         raise Error, "a profile needs Ruby 3.3 or newer, and this is #{RUBY_VERSION}" if RUBY_VERSION < "3.3"
-        raise Error, "a profile needs the C extension, on a system with POSIX threads" unless Native.available? && defined?(Samples)
+        raise Error, "a profile needs the C extension, on a system with POSIX threads" unless Loop.native? && defined?(Samples)
         raise Error, "a profile is taken in the main Ractor" unless Ractor.current == Ractor.main
       end
 

@@ -40,8 +40,11 @@ module Gyre
     STOPPED = Object.new.freeze
     NO_CHILDREN = {}.freeze
     # Code around a program's block, whose place it has.
+    # @api private
     Around = Struct.new(:block, :body) do
+      # @api private
       def call(task) = body.call(task)
+      # @api private
       def source_location = block.source_location
     end
     private_constant :RUNNING, :STOPPED, :NO_CHILDREN, :Around
