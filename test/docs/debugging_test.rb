@@ -31,6 +31,7 @@ GyreTest::Engines.test_case("DocsDebuggingTest") do
 
   def alike(text)
     lines = text.gsub(/\d+\.\d+ s/, "0 s").gsub("thread main, #{backend}:", "thread main, epoll:").lines
+    lines = lines.grep_v(GyreTest::Guide::USAGE)
     lines.map! { |line| line.gsub(/[`'](?:\w+[#.])?(.*)'$/, "'\\1'") }
     # Where just it computes is luck, and how often the hold is reported, too.
     lines.reject { |line| line.match?(%r{\A    (?:app.rb:.*:in '(?!checksum|block)|.*/computes_until_told)}) }.uniq

@@ -92,9 +92,9 @@ module Gyre
         end
       end
 
-      # Omits rows of less than a millisecond.
+      # Omits rows of less than ten milliseconds.
       def each_usage_line
-        rows = @scheduler.usage.select { |_, row| row[:cpu_s] + row[:blocked_s] >= 0.001 }
+        rows = @scheduler.usage.select { |_, row| row[:cpu_s] + row[:blocked_s] >= 0.01 }
         rows.sort_by { |_, row| -row[:cpu_s] }.each do |label, row|
           yield format("%.3f s of CPU, %.3f s blocked, at most %.3f s at a time, %d objects: %s",
             *row.values_at(:cpu_s, :blocked_s, :longest_s, :allocations), label)
