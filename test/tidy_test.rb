@@ -13,7 +13,7 @@ class TidyTest < Minitest::Test
   # lower ones.
   LAYERS = [
     [1, "loop", %w[lib/gyre/version.rb lib/gyre/errors.rb lib/gyre/native.rb lib/gyre/loop.rb lib/gyre/loop/** lib/gyre/{parts,logger,ractor}.rb]],
-    [2, "concurrency", %w[lib/gyre/{scheduler,testing,offload,inspection,profile,run,task,clock,deadline,signals,weak_set}.rb
+    [2, "concurrency", %w[lib/gyre/{scheduler,testing,offload,inspection,profile,run,task,clock,deadline,signals,weak_set,whole_file}.rb
                           lib/gyre/{scheduler,testing,offload,task,sync,inspection,profile}/**]],
     [3, "net", %w[lib/gyre.rb lib/gyre/{core,net,settings,lifetime}.rb lib/gyre/{net,settings,lifetime}/**]],
     [4, "protocols", %w[lib/gyre/{http,log,memcached,dns,websocket,sse,broadcast,rack_upgrade,live,event_machine}.rb

@@ -8,7 +8,7 @@ module GyreTest
     "test/broadcast/redis_test.rb" => %w[gyre/broadcast/carrier gyre/broadcast/listener gyre/broadcast/relay gyre/redis/connection],
     "test/broadcast/room_test.rb" => %w[gyre/broadcast/unloaded],
     "test/cli/log/configuration_test.rb" => %w[gyre/cli/log/configuration/settings],
-    "test/cli/process/pidfile_test.rb" => %w[gyre/cli/process/replacing],
+    "test/cli/process/pidfile_test.rb" => %w[gyre/whole_file],
     "test/cli/serve_test.rb" => %w[gyre/cli/listen_errors gyre/cli/serve/holdings],
     "test/cli/top_test.rb" => %w[gyre/cli/control_client gyre/cli/terminal/screen],
     "test/cluster/broadcast_test.rb" => %w[gyre/broadcast/outbox],

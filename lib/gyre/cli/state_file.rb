@@ -6,9 +6,9 @@
 
 require "fileutils"
 require "json"
-require "gyre/cli/process/replacing"
 require "gyre/errors"
 require "gyre/net/endpoint"
+require "gyre/whole_file"
 
 module Gyre
   module CLI
@@ -41,7 +41,9 @@ module Gyre
       end
 
       def write(pid:, urls:)
-        Replacing.write(@path, "#{JSON.generate(pid: pid, control: "unix://#{control}", urls: urls)}\n", "the state", perm: MODE)
+        WholeFile.replace(@path, "#{JSON.generate(pid: pid, control: "unix://#{control}", urls: urls)}\n", perm: MODE)
+      rescue SystemCallError => error
+        raise StartError, "#{@path}: the state cannot be written: #{error.class.new.message.downcase}"
       end
 
       def read

@@ -4,9 +4,9 @@
 # changes nothing: the new program has the same pid. Replaces the file of a dead process.
 
 require "etc"
-require "gyre/cli/process/replacing"
 require "gyre/errors"
 require "gyre/cluster/process_number"
+require "gyre/whole_file"
 
 module Gyre
   module CLI
@@ -34,7 +34,7 @@ module Gyre
       # Raises StartError if another living process owns the file, or on a write error.
       def write
         check
-        Replacing.write(@path, "#{Process.pid}\n", "the process id")
+        replace
         self
       end
 
@@ -48,6 +48,12 @@ module Gyre
       end
 
       private
+
+      def replace
+        WholeFile.replace(@path, "#{Process.pid}\n")
+      rescue SystemCallError => error
+        raise StartError, "#{@path}: the process id cannot be written: #{error.class.new.message.downcase}"
+      end
 
       def empty
         File.truncate(@path, 0)

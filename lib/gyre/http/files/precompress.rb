@@ -6,6 +6,7 @@
 require "gyre/http/compressors"
 require "gyre/http/files/media_types"
 require "gyre/http/files/root"
+require "gyre/whole_file"
 
 module Gyre
   module HTTP
@@ -44,16 +45,11 @@ module Gyre
 
         def fresh?(coded, path) = File.exist?(coded) && File.mtime(coded) >= File.mtime(path)
 
-        # Renames a complete file, because a server may be sending the former one.
+        # Gives the file the source's permissions and time. Returns true.
         def write(path, bytes, source)
-          new = "#{path}.#{Process.pid}"
-          File.binwrite(new, bytes, perm: source.mode & 0o777)
-          File.utime(source.atime, source.mtime, new)
-          File.rename(new, path)
+          WholeFile.replace(path, bytes, perm: source.mode & 0o777)
+          File.utime(source.atime, source.mtime, path)
           true
-        rescue SystemCallError
-          File.delete(new) if File.exist?(new)
-          raise
         end
 
         private_class_method :sources, :fresh?, :write

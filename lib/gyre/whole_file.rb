@@ -1,0 +1,21 @@
+# frozen_string_literal: true
+
+# Replaces a small file as a whole, so that readers find the former or the new content. Used for
+# pidfile, state file and compressed files.
+
+module Gyre
+  module WholeFile
+    module_function
+
+    # Follows no symbolic link. Leaves the former file after an error. Raises SystemCallError.
+    def replace(path, content, **options)
+      fresh = "#{path}.#{Process.pid}"
+      File.delete(fresh) if File.symlink?(fresh) || File.exist?(fresh) # of a former process with this number, or a symlink
+      File.write(fresh, content, mode: File::WRONLY | File::CREAT | File::EXCL | File::BINARY, **options)
+      File.rename(fresh, path)
+    rescue SystemCallError
+      File.delete(fresh) if File.exist?(fresh)
+      raise
+    end
+  end
+end
