@@ -188,7 +188,7 @@ static inline bool gyre_http_exchange_holds_place(const struct gyre_http_exchang
 /* Looks whether a framework that sets routes is loaded. */
 void gyre_http_route_look(void);
 void gyre_http_route_begin(struct gyre_http_exchange *exchange);
-/* Counts the request, once, in its own fiber. `asks`: may run Ruby code. */
+/* Counts the request, once; does nothing outside of its own fiber. `asks`: may run Ruby code. */
 void gyre_http_route_end(VALUE self, bool asks);
 /* Returns the row of a WebSocket or event stream that the request becomes; NULL: none. */
 struct gyre_sight_account *gyre_http_route_upgrade(VALUE self, bool events);

@@ -297,9 +297,8 @@ static VALUE exchange_hijack(VALUE self) {
 }
 
 static VALUE end(VALUE self, bool reset) {
+  gyre_http_route_end(self, true);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (exchange && exchange->fiber == rb_fiber_current()) gyre_http_route_end(self, true);
-  exchange = gyre_http_exchange_get(self);
   if (exchange) exchange->operations->close(exchange, reset);
   return Qnil;
 }
@@ -314,9 +313,8 @@ static VALUE exchange_leave_place(VALUE self) {
 }
 
 static VALUE exchange_open_ended(VALUE self) {
+  gyre_http_route_end(self, true);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (exchange && exchange->fiber == rb_fiber_current()) gyre_http_route_end(self, true);
-  exchange = gyre_http_exchange_get(self);
   if (exchange) gyre_http_exchange_open_ended(exchange);
   return Qnil;
 }

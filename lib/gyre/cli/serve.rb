@@ -46,6 +46,7 @@ module Gyre
       HTTPS = %r{\A(?:ssl|https)://}
       # Addresses of a server with ACME, whose ports variables may change.
       PORTS = { "tcp://*:" => ["HTTP_PORT", 80], "ssl://*:" => ["HTTPS_PORT", 443] }.freeze
+      NEEDS_WORKERS = "needs workers: start the server with --workers 1 or more"
       # Thruster's variables for its cache.
       CACHE = { "CACHE_SIZE" => :cache, "MAX_CACHE_ITEM_SIZE" => :cache_item_limit }.freeze
 
@@ -215,7 +216,7 @@ module Gyre
       def serving_alone(server, environment, log, manager)
         control = Web::ControlApp.new(server, status: -> { status_alone(server) }, commands: commands_alone(server))
         Web::ControlServer.new(control, listeners: @holdings.sets[:control].listeners, log: log).serve
-        AbsentSteps.report(Web::Lifetime, "needs workers: start the server with --workers 1 or more") { |text| log.info(text) }
+        AbsentSteps.report(Web::Lifetime, NEEDS_WORKERS) { |text| log.info(text) }
         manager.attend(Task.current) do
           stats = server.stats
           "#{stats[:running]} requests running, #{stats[:requests]} served, #{stats[:connections]} connections"
@@ -225,7 +226,7 @@ module Gyre
       end
 
       def commands_alone(server)
-        others = %w[/rolling-restart /restart /renew].to_h { |path| [path, -> { "needs workers: start the server with --workers 1 or more" }] }
+        others = %w[/rolling-restart /restart /renew].to_h { |path| [path, -> { NEEDS_WORKERS }] }
         { "/stop" => -> { server.stop && nil }, "/reload" => -> { server.reload && nil }, "/profile" => Web::ControlProfile.new(server), **others }
       end
 
