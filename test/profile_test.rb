@@ -3,19 +3,16 @@
 # Gyre.profile, and profiles of several processes. test/profile/ has the files and the sampler.
 
 require "test_helper"
+require "support/with_profiles"
 require "gyre"
 require "support/pprof"
 
 class ProfileTest < Minitest::Test
+  include GyreTest::WithProfiles
+
   KINDS = %w[work_in_ruby work_in_c work_on_strings work_with_garbage].freeze
   NUMBERS = Array.new(2000) { |index| (index * 7919) % 2003 }.freeze
   TEXT = "hello world " * 400
-
-  def setup
-    Gyre::Profile.check
-  rescue Gyre::Error => error
-    skip error.message
-  end
 
   def test_shares_of_cpu_time_are_those_of_the_work
     truth = Hash.new(0.0)

@@ -3,12 +3,14 @@
 # `gyre profile` at servers with and without workers.
 
 require "test_helper"
+require "support/with_profiles"
 require "cluster/clusters"
 require "gyre/cli"
 require "gyre/profile"
 require "support/pprof"
 
 class CLIProfileTest < Minitest::Test
+  include GyreTest::WithProfiles
   include GyreTest::Clusters
 
   APP = <<~'RUBY'
@@ -18,12 +20,6 @@ class CLIProfileTest < Minitest::Test
       [200, {}, [Process.pid.to_s]]
     end)
   RUBY
-
-  def setup
-    Gyre::Profile.check
-  rescue Gyre::Error => error
-    skip error.message
-  end
 
   def test_the_profiles_of_all_workers_become_one_file
     cluster("-w", "2", app: APP) do |cluster, program|

@@ -13,6 +13,7 @@ require "net/http"
 require "socket"
 require "tmpdir"
 require "uri"
+require_relative "../support/ports"
 
 module CacheDifferential
   PAST = "Sun, 09 Sep 2001 01:46:40 GMT"
@@ -135,7 +136,7 @@ module CacheDifferential
     def initialize(name, port, app_port, *command)
       @name = name
       @pid = command.any? ? spawn(*command, out: File::NULL, err: File::NULL) : nil
-      [port, app_port].each { |each| reachable(each) }
+      [port, app_port].each { |each| GyreTest::Ports.await(each, within_s: 60) }
       @http, @app = [port, app_port].map { |each| Net::HTTP.new("127.0.0.1", each, nil).tap { |http| http.keep_alive_timeout = 60 and http.start } }
     end
 
@@ -157,18 +158,6 @@ module CacheDifferential
     private
 
     def count(program) = @app.get("/counts?#{program.id}").body
-
-    def reachable(port)
-      until_s = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 60
-      begin
-        TCPSocket.open("127.0.0.1", port, &:close)
-      rescue Errno::ECONNREFUSED
-        raise if Process.clock_gettime(Process::CLOCK_MONOTONIC) > until_s
-
-        sleep(0.02)
-        retry
-      end
-    end
   end
 
   class << self
@@ -268,7 +257,7 @@ module CacheDifferential
       requests = program.requests[0..index]
       return if DIFFERENCES.any? { |server, _, explains| [:both, name].include?(server) && explains.call(program, requests) }
 
-      shorten = ->((status, body, who)) { [status, body[0, 40], body.bytesize, who] }
+      shorten = ->((status, body, source)) { [status, body[0, 40], body.bytesize, source] }
       abort "cache: #{program.want} #{requests} (pause after #{program.pause}):\n  gyre #{shorten[mine]}\n  #{name} #{shorten[theirs]}"
     end
   end

@@ -17,6 +17,7 @@ require "openssl"
 require "open3"
 require "socket"
 require "tmpdir"
+require_relative "../support/ports"
 
 module ClientDifferential
   SIZES = [0, 1, 100, 16_383, 16_384, 65_535, 65_536, 200_000].freeze
@@ -341,20 +342,8 @@ module ClientDifferential
 
     def run(ports, *command)
       @pids << spawn(*command, out: File::NULL, err: File::NULL)
-      ports.each { |port| reachable(port) }
+      ports.each { |port| GyreTest::Ports.await(port, within_s: 30) }
       ["http://127.0.0.1:#{ports[0]}", "https://127.0.0.1:#{ports[1]}"]
-    end
-
-    def reachable(port)
-      until_s = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 30
-      begin
-        TCPSocket.open("127.0.0.1", port, &:close)
-      rescue Errno::ECONNREFUSED
-        raise if Process.clock_gettime(Process::CLOCK_MONOTONIC) > until_s
-
-        sleep(0.02)
-        retry
-      end
     end
 
     def free_ports = Array.new(2) { TCPServer.new("127.0.0.1", 0) }.map { |server| server.local_address.ip_port.tap { server.close } }

@@ -4,9 +4,12 @@
 # moves its objects, makes and drops code, forks and executes. GYRE_SAMPLES_S: how long.
 
 require "test_helper"
+require "support/with_profiles"
 require "gyre"
 
 class FiberSamplesTest < Minitest::Test
+  include GyreTest::WithProfiles
+
   SECONDS = Float(ENV.fetch("GYRE_SAMPLES_S", "0.5"))
   # Code that is dropped while samples hold its frames, on threads, tasks and inner fibers.
   BUSY = <<~'RUBY'
@@ -32,12 +35,6 @@ class FiberSamplesTest < Minitest::Test
       puts whole ? "whole" : profile.nodes.inspect
     end
   RUBY
-
-  def setup
-    Gyre::Profile.check
-  rescue Gyre::Error => error
-    skip error.message
-  end
 
   def test_objects_that_are_collected_and_moved_stay_whole_in_samples
     assert_whole(<<~RUBY)
