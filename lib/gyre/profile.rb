@@ -106,8 +106,8 @@ module Gyre
         spent.merge(OTHER => spent[OTHER].to_i + spent.delete("(none)").to_i)
       end
 
-      # Makes the samples' sums by label those that the loop has measured: a sample comes late while
-      # the loop sleeps, or C code runs.
+      # Scales the samples of each label to the CPU time that the loop measured, because samples are
+      # late while the loop sleeps or C code runs.
       def scale(frames, nodes, spent)
         labels = []
         nodes.each { |parent, frame| labels << (parent.zero? ? label(frames[frame].first, spent) : labels[parent]) }

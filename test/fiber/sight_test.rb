@@ -10,7 +10,7 @@ require "websocket/serving"
 require "tempfile"
 
 module GyreTest
-  # What the tests of tasks and of requests share.
+  # Helpers of the tests of tasks and of requests.
   module Sight
     CPU = Process::CLOCK_THREAD_CPUTIME_ID
     # Beside the app's own code, which is slow under the slow tools, as are finalizers.

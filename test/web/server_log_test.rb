@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the server logs of itself: Gyre::Web::ServerLog.
+# Tests the log of the server's own messages: Gyre::Web::ServerLog.
 
 require "test_helper"
 require "stringio"

@@ -27,7 +27,7 @@ void gyre_init_samples(void);
 
 struct node {
   VALUE frame;                     /* an iseq or method entry; a label (sight.h) */
-  uint32_t parent, child, sibling; /* 0: none, as the root is nobody's child */
+  uint32_t parent, child, sibling; /* 0: none; the root has no parent */
   uint32_t count;
   int64_t cpu_ns; /* of the samples that end here */
 };

@@ -5,7 +5,7 @@
 #include <ruby/encoding.h>
 #include <string.h>
 
-#define SEGMENT_BYTES 20 /* longer segments are no names */
+#define SEGMENT_BYTES 20 /* maximum bytes of a segment that is kept */
 #define PATTERN_BYTES 120
 
 static const char *const names[] = {"gyre.route", "action_dispatch.route", "action_dispatch.route_uri_pattern",

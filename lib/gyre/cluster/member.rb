@@ -190,13 +190,13 @@ module Gyre
           @started_s = @heard_s = Clock.now
         end
 
-        # Lets it take a profile; nil ends that.
+        # Requests a profile. If `seconds` is nil, stops the running one.
         def begin_profile(seconds)
           @profile = seconds && Promise.new
           @outbox.push(Link.line(profile: seconds))
         end
 
-        # Its profile has come (Profile.report).
+        # Takes the response to the request (Profile.report).
         def profiled(report) = @profile&.resolve(report)
 
         def await_profile(within_s)

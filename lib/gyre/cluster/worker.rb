@@ -95,7 +95,7 @@ module Gyre
         @log.error("worker #{@index}: a broadcast: #{error.full_message(highlight: false, order: :top)}")
       end
 
-      # Takes a profile and sends it; nil ends one that is being taken.
+      # Takes a profile and sends it. If `seconds` is nil, stops the running profile.
       def profile(seconds)
         former = @profiling&.stop
         @profiling = seconds && Task.current.async("profile", transient: true) do

@@ -10,7 +10,7 @@ require "support/acme"
 class WebACMEKeeperTest < Minitest::Test
   include GyreTest::ACME
 
-  # One of so many steps is tried.
+  # Tries every EACH-th step.
   EACH = Integer(ENV.fetch("GYRE_EACH_STEP", "17"))
 
   # In the process that is killed: counts requests, parts of writes, renames and what is removed.

@@ -27,7 +27,7 @@ class WebCacheTest < Minitest::Test
     def gives(status, after: 0, **headers) = [after, headers, status]
   end
 
-  # What is expected, with RFC 9111's sections: [the app's headers, requests].
+  # Maps a rule, with RFC 9111's sections, to [the app's headers, requests and expected results].
   CASES = {
     "a public response with a lifetime is kept for it (3, 4.2)" => [PUBLIC, [app, kept, kept(59), app(1), kept]],
     "s-maxage comes before max-age (5.2.2.10)" => [{ "cache-control" => "s-maxage=5, max-age=60" }, [app, kept(4), app(1)]],

@@ -21,8 +21,8 @@ module Gyre
       PASSING_LIMIT = 4096
       DIRECTIVES_BYTES_LIMIT = 1024
       CONDITIONS = %w[HTTP_IF_NONE_MATCH HTTP_IF_MODIFIED_SINCE].freeze
-      # Requests that are for the app alone: with preconditions of writers, with credentials, and
-      # those that leave HTTP.
+      # Headers of requests that always go to the app: preconditions of writers, credentials,
+      # upgrades.
       BEYOND = %w[HTTP_AUTHORIZATION HTTP_IF_MATCH HTTP_IF_UNMODIFIED_SINCE HTTP_UPGRADE rack.protocol].freeze
       UNSTORED = [504, { "content-type" => "text/plain", "cache-control" => "no-store" }.freeze, ["the cache has no such response\n"].freeze].freeze
 

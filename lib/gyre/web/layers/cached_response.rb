@@ -22,8 +22,8 @@ module Gyre
       STRICT = %w[must-revalidate proxy-revalidate s-maxage].freeze
       # Fields of a 304 that say nothing of the stored body.
       OF_BODY = %w[content-length content-encoding content-range content-type etag].freeze
-      # On these responses depend although vary does not name them. Apps make links of what proxies
-      # say, also of those that are not trusted; turbo-rails has another layout for a frame.
+      # Headers of requests that count as named by vary: apps build links from a proxy's headers,
+      # even an untrusted proxy's, and turbo-rails renders a frame with another layout.
       ALWAYS = %w[HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_PORT HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL HTTP_FORWARDED
                   HTTP_TURBO_FRAME].freeze
       DIRECTIVE = /([a-z0-9-]+)(?:="([^"]*)"|=([^\s,"]*))?/.freeze
