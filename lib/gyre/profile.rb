@@ -70,14 +70,6 @@ module Gyre
         new(seconds_taken, frames, nodes.to_a)
       end
 
-      # Takes a profile for another process: {#to_h}, or the "error".
-      # @api private
-      def report(seconds)
-        take { sleep(seconds) }.to_h
-      rescue Error => error
-        { "error" => error.message }
-      end
-
       # Merges profiles of several processes.
       # @api private
       def merge(profiles) = profiles.reduce(new(profiles.map(&:seconds).max.to_f)) { |all, each| all.add(each.frames, each.nodes) }

@@ -29,7 +29,7 @@ class CLIProfileTest < Minitest::Test
       file = GyreTest::Pprof.read(File.binread("#{program.folder}/#{path}"))
       assert file.samples.any? { |sample| sample.stack.any? { |frame| frame.name.end_with?("compute") && frame.path.end_with?("config.ru") } }
       one_dies(cluster, program)
-      go(program)
+      all_leave(cluster, program)
       busy.each(&:close)
     end
   end
@@ -93,6 +93,20 @@ class CLIProfileTest < Minitest::Test
     out, err = thread.value
     assert_operator out, :start_with?, "#{path}: "
     assert_equal "gyre profile: worker 1 ended meanwhile; its samples are missing\n", err
+  end
+
+  # A rolling restart ends the profile early: each worker sends what it has when it leaves.
+  def all_leave(cluster, program)
+    path = "#{program.folder}/left.txt"
+    cluster.await_one_mold_and(2)
+    thread = Thread.new { gyre_here("profile", "600", "-o", path, "-S", "#{program.folder}/tmp/gyre.state") }
+    eventually { cluster.pids("worker").all? { |pid| sampled?(pid) } }
+    go(program)
+    cluster.restart("USR1", "Rolling")
+    out, err = thread.value
+    assert_equal "", err
+    assert_match(/\A#{path}: .* in \d{1,2}\.\d s\n\z/, out)
+    assert_match(%r{^/compute;}, File.read(path))
   end
 
   # A second one is refused until the first one's client has gone.

@@ -226,8 +226,10 @@ module Gyre
       end
 
       def commands_alone(server)
-        others = %w[/rolling-restart /restart /renew].to_h { |path| [path, -> { NEEDS_WORKERS }] }
-        { "/stop" => -> { server.stop && nil }, "/reload" => -> { server.reload && nil }, "/profile" => Web::ControlProfile.new(server), **others }
+        require "gyre/web/control/profile"
+        absent = %w[/rolling-restart /restart /renew].to_h { |path| [path, -> { NEEDS_WORKERS }] }
+        Web::ControlResult.commands("/stop" => -> { server.stop && nil }, "/reload" => -> { server.reload && nil }, **absent)
+                          .merge!("/profile" => Web::ControlProfile.alone)
       end
 
       def status_alone(server)

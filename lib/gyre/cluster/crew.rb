@@ -73,8 +73,6 @@ module Gyre
     end
 
     class Crew
-      # Seconds that a worker has for a profile beyond its time.
-      PROFILE_GRACE_S = 10
       KINDS = [Member::Mold, Member::Worker].to_h { |kind| [kind::ROLE, kind] }.freeze
 
       attr_reader :members # molds and workers
@@ -92,6 +90,7 @@ module Gyre
         @reaper = Reaper.new
         @respawn = Respawn.new
         @publishers = []
+        @questions = Random.rand(1 << 48) # number of the last one, also unlike those of a former program
       end
 
       # Restores the members from a former program's {#to_h}.
@@ -167,13 +166,23 @@ module Gyre
         end
       end
 
-      # Lets each serving worker take a profile (Gyre::Web::ControlProfile).
-      def profiles(seconds)
-        asked = workers.select(&:serving?).each { |worker| worker.begin_profile(seconds) }
-        until_s = Clock.now + seconds + PROFILE_GRACE_S
-        asked.map { |worker| [worker.name, worker.await_profile(until_s - Clock.now)] }
+      # Asks each serving worker a question (Answers). Returns the worker's name and answer of each:
+      # a Hash with the "value", or with the "error", which is why there is none.
+      def ask(name, argument = nil, timeout_s:)
+        number = @questions += 1
+        until_s = Clock.now + timeout_s
+        asked = workers.select(&:serving?)
+        answers = asked.map { |worker| [worker.name, worker.ask(number, name, argument)] }
+        answers.map { |worker, answer| [worker, await(answer, until_s)] }
       ensure
-        asked&.each { |worker| worker.begin_profile(nil) } # of those that go on, if the caller was stopped
+        asked&.each { |worker| worker.forget(number) }
+      end
+
+      # Takes a worker's answer. Raises LinkError if it is malformed.
+      def answered(worker, answer)
+        raise LinkError, "an answer that cannot be read" unless (answer in [Integer, Hash])
+
+        worker.answered(*answer)
       end
 
       # Returns the links' sockets, which stay open when this process executes another program.
@@ -191,6 +200,12 @@ module Gyre
       end
 
       private
+
+      def await(answer, until_s)
+        answer.wait(timeout: [until_s - Clock.now, 0].max)
+      rescue TimeoutError
+        { "error" => "has not answered" }
+      end
 
       def name_of(worker, nth)
         notes = [("leaving" if worker.leaving?), (nth if nth > 1)].compact

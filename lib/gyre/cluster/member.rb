@@ -11,6 +11,7 @@ require "gyre/broadcast/outbox"
 require "gyre/clock"
 require "gyre/inspection/memory"
 require "gyre/cluster/link"
+require "gyre/sync/promise"
 
 module Gyre
   module Cluster
@@ -141,7 +142,7 @@ module Gyre
       class Worker < Member
         ROLE = "worker"
         FIRST_PHASE = :booting
-        MESSAGES = %w[pid ready failed snapshot broadcast profile].freeze # that it sends
+        MESSAGES = %w[pid ready failed snapshot broadcast answer].freeze # that it sends
         KEPT = [*Member::KEPT, :index].freeze
 
         attr_reader :index # its number, from 1
@@ -150,6 +151,7 @@ module Gyre
         def initialize(link, index:, **state)
           super(link, **state)
           @index = index
+          @asked = {} # number of a question => Promise of the answer
         end
 
         def name = "worker #{@index}"
@@ -160,7 +162,7 @@ module Gyre
         def ready(supervisor) = supervisor.worker_ready(self)
 
         def ended(supervisor, status)
-          profiled("error" => "ended meanwhile")
+          forget_all("ended meanwhile")
           supervisor.worker_ended(self, status)
         end
 
@@ -190,20 +192,23 @@ module Gyre
           @started_s = @heard_s = Clock.now
         end
 
-        # Requests a profile. If `seconds` is nil, stops the running one.
-        def begin_profile(seconds)
-          @profile = seconds && Promise.new
-          @outbox.push(Link.line(profile: seconds))
+        # Asks it a question (Answers). Returns a Promise of the answer, which always comes.
+        def ask(number, name, argument)
+          @outbox.push(Link.line(ask: [number, name, argument]))
+          @asked[number] = Promise.new
         end
 
-        # Takes the response to the request (Profile.report).
-        def profiled(report) = @profile&.resolve(report)
+        # Drops the answer to a question that is forgotten.
+        def answered(number, answer) = @asked.delete(number)&.resolve(answer)
 
-        def await_profile(within_s)
-          @profile.wait(timeout: [within_s, 0].max)
-        rescue TimeoutError
-          { "error" => "has not answered" }
+        # Lets it give up a question, unless it has answered.
+        def forget(number, reason = "was asked in vain")
+          answer = @asked.delete(number) or return
+          @outbox.push(Link.line(forget: number))
+          answer.resolve({ "error" => reason })
         end
+
+        def forget_all(reason) = @asked.keys.each { |number| forget(number, reason) }
 
         # Stores its snapshot.
         def report(snapshot) = @report = [snapshot, Clock.now]

@@ -139,8 +139,10 @@ module Gyre
           programs: @programs.select(&:pid).map(&:to_h) }
       end
 
-      # Ends members that a successor cannot take over: loading molds, workers without a pid.
+      # Ends members that a successor cannot take over: loading molds, workers without a pid. No
+      # worker goes on with a question of this program.
       def settle
+        workers.each { |worker| worker.forget_all("was asked by a program that is replaced") }
         @crew.molds.select(&:beginning?).each { |mold| dismiss(mold) }
         workers.select { |worker| worker.pid.nil? }.each { |worker| worker.link.close }
       end
@@ -151,7 +153,7 @@ module Gyre
 
         case name
         when "broadcast" then return @crew.pass_on(member, value)
-        when "profile" then return member.profiled(value)
+        when "answer" then return @crew.answered(member, value)
         when "ready" then member.ready(self)
         when "failed" then member.trouble = value if member.beginning?
         when "forked" then @crew.forked(member.answered, value)

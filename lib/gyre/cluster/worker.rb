@@ -3,11 +3,12 @@
 # A worker is a fork of the mold. Serves with the server that a block makes, on shared
 # sockets. Reports to the supervisor once a second; ends when the supervisor has gone.
 #
-#   pid, ready, then snapshots, broadcasts, profiles ─► supervisor
-#   TERM, HUP, QUIT; {stop: "now"}, {reload: true}, {profile: seconds}, broadcasts of others ◄─
+#   pid, ready, then snapshots, broadcasts, answers ─► supervisor
+#   TERM, HUP, QUIT; {stop: "now"}, {reload: true}, questions, broadcasts of others ◄─
 
 require "gyre/broadcast/outbox"
 require "gyre/broadcast/relay"
+require "gyre/cluster/answers"
 require "gyre/cluster/link"
 require "gyre/cluster/mold"
 require "gyre/profile"
@@ -18,6 +19,8 @@ module Gyre
     class Worker
       BEAT_S = 1
       END_S = 2
+      # By the question's name. `wait` sleeps, but not beyond the end of the worker's run.
+      ANSWERS = { "profile" => ->(seconds, wait) { Profile.take { wait.call(seconds) }.to_h } }.freeze
 
       # The block is called once and makes the server from options.
       def initialize(index, link, hooks, log, &make)
@@ -26,6 +29,7 @@ module Gyre
         @hooks = hooks
         @log = log
         @make = make
+        @answers = Answers.new(link, ANSWERS)
       end
 
       def run
@@ -67,10 +71,10 @@ module Gyre
 
       def line(text) = %({"broadcast":#{text}}\n)
 
-      # Sends the last broadcasts at the worker's end. Reports lost broadcasts.
+      # Sends the last broadcasts and answers at the worker's end. Reports lost broadcasts.
       def send_rest
         @outbox.push("")
-        rest = @outbox.take.reject(&:empty?).map { |text| line(text) }
+        rest = [*@outbox.take.reject(&:empty?).map { |text| line(text) }, *@answers.rest]
         Timeout.timeout(END_S) { @link.write(rest.join) }
       rescue LinkError, Timeout::Error
         lost = @link.output.scan(/^\{"broadcast"/).size
@@ -81,7 +85,8 @@ module Gyre
         while (message = @link.receive)
           @server.stop(now: true) if message["stop"]
           @server.reload if message["reload"]
-          profile(message["profile"]) if message.key?("profile")
+          @answers.begin(*message["ask"]) if message["ask"]
+          @answers.give_up(message["forget"]) if message["forget"]
           receive_broadcast(message["broadcast"]) if message["broadcast"]
         end
         @log.error("worker #{@index}: the supervisor has gone; this worker finishes its requests and ends")
@@ -93,17 +98,6 @@ module Gyre
         Broadcast::Relay.receive(message)
       rescue StandardError => error
         @log.error("worker #{@index}: a broadcast: #{error.full_message(highlight: false, order: :top)}")
-      end
-
-      # Takes a profile and sends it. If `seconds` is nil, stops the running profile.
-      def profile(seconds)
-        former = @profiling&.stop
-        @profiling = seconds && Task.current.async("profile", transient: true) do
-          former&.wait
-          line = Link.line(profile: Profile.report(seconds))
-          line = Link.line(profile: { error: "has too many stacks" }) if line.bytesize > Link::MESSAGE_BYTES_LIMIT
-          write(line)
-        end
       end
 
       def beat

@@ -195,10 +195,6 @@ module Gyre
       # @return [Hash{String => Hash}] as a supervisor with workers returns
       def snapshots = { "0" => snapshot }
 
-      # (see ControlProfile)
-      # @api private
-      def profiles(seconds) = [["the server", Profile.report(seconds)]]
-
       private
 
       def http

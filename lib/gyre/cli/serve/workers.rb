@@ -9,6 +9,7 @@ require "gyre/cli/serve/launcher"
 require "gyre/cluster/runner"
 require "gyre/http"
 require "gyre/web/banner"
+require "gyre/web/control/profile"
 require "gyre/web/control/server"
 require "gyre/web/restart_file"
 require "gyre/web/tls_contexts"
@@ -142,10 +143,11 @@ module Gyre
       end
 
       def commands
-        { "/stop" => -> { stop && nil }, "/reload" => method(:reload_or_reason),
+        Web::ControlResult.commands(
+          "/stop" => -> { stop && nil }, "/reload" => method(:reload_or_reason),
           "/rolling-restart" => -> { on_rolling_restart.wait }, "/restart" => -> { on_restart.wait },
-          "/profile" => Web::ControlProfile.new(@supervisor.crew),
-          "/renew" => -> { @keeper ? @keeper.renew : "without acme there is nothing to renew, and before the workers serve" } }
+          "/renew" => -> { @keeper ? @keeper.renew : "without acme there is nothing to renew, and before the workers serve" }
+        ).merge!("/profile" => Web::ControlProfile.of(@supervisor.crew))
       end
 
       def status

@@ -1,33 +1,42 @@
 # frozen_string_literal: true
 
 # POST /profile?seconds=10 on a control socket: lets each process of a server take a profile, and
-# merges them. Called by ControlApp.
+# merges them. A command of ControlApp.
 
 require "gyre/profile"
 require "gyre/run"
+require "gyre/web/control/server"
 
 module Gyre
   module Web
     class ControlProfile
       SECONDS_LIMIT = 3600
+      # Seconds that a process has for its answer beyond the profile's.
+      GRACE_S = 10
 
-      # `source.profiles(seconds)` returns names of processes with Profile.report of each.
-      def initialize(source)
-        @source = source
+      # Of a server without workers.
+      def self.alone = new { |seconds| [["the server", { "value" => Profile.take { sleep(seconds) }.to_h }]] }
+
+      # `crew`: a Gyre::Cluster::Crew.
+      def self.of(crew) = new { |seconds| crew.ask("profile", seconds, timeout_s: seconds + GRACE_S) }
+
+      # The block returns what Crew#ask does: names of processes with the answer of each.
+      def initialize(&ask)
+        @ask = ask
         @lock = Thread::Mutex.new
       end
 
-      # Returns a status and a Hash.
+      # Returns a ControlResult.
       def call(env)
         seconds = env["QUERY_STRING"].to_s[/\Aseconds=(\d+(?:\.\d+)?)\z/, 1].to_f
-        return [400, { error: "seconds must be a number of at most #{SECONDS_LIMIT}" }] unless seconds.positive? && seconds <= SECONDS_LIMIT
-        return [409, { error: "another profile is being taken" }] unless @lock.try_lock
+        return ControlResult.failed("seconds must be a number of at most #{SECONDS_LIMIT}", 400) unless seconds.positive? && seconds <= SECONDS_LIMIT
+        return ControlResult.failed("another profile is being taken") unless @lock.try_lock
 
         begin
           Profile.check
-          answer(while_there(env["gyre.client_gone"]) { @source.profiles(seconds) }.to_a)
+          merge(while_there(env["gyre.client_gone"]) { @ask.call(seconds) }.to_a)
         rescue Error => error
-          [409, { error: error.message }]
+          ControlResult.failed(error.message)
         ensure
           @lock.unlock
         end
@@ -43,17 +52,17 @@ module Gyre
         end
       end
 
-      def answer(reports)
-        valid, failed = reports.map { |name, report| [name, read(report)] }.partition { |_, profile| profile.is_a?(Profile) }
+      def merge(answers)
+        valid, failed = answers.map { |name, answer| [name, read(answer)] }.partition { |_, profile| profile.is_a?(Profile) }
         notes = failed.map { |name, reason| "#{name} #{reason}" }
-        return [409, { error: notes.empty? ? "no worker serves" : notes.join("; ") }] if valid.empty?
+        return ControlResult.failed(notes.empty? ? "no worker serves" : notes.join("; ")) if valid.empty?
 
-        [200, { profile: Profile.merge(valid.map(&:last)).to_h, processes: valid.size, notes: notes }]
+        ControlResult.new(200, { profile: Profile.merge(valid.map(&:last)).to_h, processes: valid.size, notes: notes })
       end
 
       # Returns the profile, or why there is none.
-      def read(report)
-        report["error"] || Profile.from(report)
+      def read(answer)
+        answer["error"] || Profile.from(answer["value"])
       rescue ArgumentError => error
         "sent #{error.message}"
       end

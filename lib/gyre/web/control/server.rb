@@ -7,7 +7,6 @@ require "gyre/http"
 require "gyre/net/endpoint"
 require "json"
 require "gyre/web/control/metrics"
-require "gyre/web/control/profile"
 
 module Gyre
   module Web
@@ -64,6 +63,18 @@ module Gyre
       end
     end
 
+    # What a command of the control socket returns: status and values of its response.
+    ControlResult = Struct.new(:status, :values) do
+      # Makes commands of steps by path, each of which returns nil, or why it failed.
+      def self.commands(steps)
+        steps.transform_values do |step|
+          ->(_env) { (reason = step.call) ? failed(reason) : new(200, { done: true }) }
+        end
+      end
+
+      def self.failed(reason, status = 409) = new(status, { error: reason })
+    end
+
     # The Rack app for --metrics and for the control socket. Responds to /metrics (Prometheus) and
     # /status (`gyre top`) with snapshots of a server or supervisor. On the control socket, which
     # only its owner can open, it also takes the commands of `gyre ctl` as POST requests.
@@ -71,8 +82,8 @@ module Gyre
       PAGES = %w[/metrics /status].freeze
 
       # `source.snapshots` returns Snapshots by worker; `source.ended`, which is optional, returns
-      # counts of ended workers ({Metrics.add}). `status` returns a Hash. `commands`: callables by
-      # path, which return nil or the reason of a failure; or a ControlProfile.
+      # counts of ended workers ({Metrics.add}). `status` returns a Hash. `commands`: by path; each
+      # is called with the request's env and returns a ControlResult.
       def initialize(source, status: method(:status), commands: {})
         @source = source
         @status = status
@@ -93,11 +104,7 @@ module Gyre
       def command(path, verb, env)
         return json(405, error: "#{path} is a POST") unless verb == "POST"
 
-        command = @commands[path]
-        return json(*command.call(env)) if command.is_a?(ControlProfile)
-
-        reason = command.call
-        reason ? json(409, error: reason) : json(200, done: true)
+        json(*@commands[path].call(env))
       end
 
       def metrics
