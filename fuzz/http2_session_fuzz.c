@@ -55,6 +55,7 @@ static int newest; /* of the apps that were begun */
 static uint32_t random_state;
 static int64_t now_ns;
 static struct gyre_http_capacity capacity;
+static struct gyre_http_statistics statistics;
 static char in[1 << 17]; /* what the client gets */
 static size_t in_length;
 static bool greeted;
@@ -265,7 +266,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   in_length = 0;
   greeted = false;
   capacity = (struct gyre_http_capacity){0};
-  gyre_admission_init(&capacity.admission);
+  gyre_admission_init(&capacity.admission, &statistics);
   now_ns = 1000;
   random_state = data[1];
   if (gyre_http2_session_init(&session, &limits_of_kind[data[0] & SMALL ? 1 : 0], &capacity, false, now_ns) < 0)

@@ -17,6 +17,7 @@ struct request {
 
 static struct gyre_loop loop;
 static struct gyre_admission admission;
+static struct gyre_http_statistics statistics;
 static char events[256];
 static struct request requests[26];
 static bool ends_at_once; /* what starts gives its place back before it returns */
@@ -42,7 +43,8 @@ static void begin(uint32_t running_limit, uint32_t queue_limit, int64_t queue_ns
   loop.virtual_ns = loop.now_ns = 1000 * MS;
   gyre_timers_init(&loop.timers);
   memset(&admission, 0, sizeof(admission));
-  gyre_admission_init(&admission);
+  memset(&statistics, 0, sizeof(statistics));
+  gyre_admission_init(&admission, &statistics);
   admission.loop = &loop;
   admission.running_limit = running_limit;
   admission.queue_limit = queue_limit;
@@ -96,7 +98,7 @@ static void test_places_then_the_queue_then_refusals_first_in_first_out(void) {
   begin(2, 2, -1);
   CHECK(come('a') == 'r' && come('b') == 'r' && come('c') == 'w' && !gyre_admission_is_full(&admission));
   CHECK(come('d') == 'w' && gyre_admission_is_full(&admission) && come('e') == 'x');
-  CHECK(admission.waited == 2 && admission.refused == 1);
+  CHECK(statistics.waited == 2 && statistics.shed == 1);
   turn(3600000LL * MS);
   CHECK(happened(""));
   gyre_admission_leave(&admission);
@@ -125,7 +127,7 @@ static void test_a_request_that_waits_too_long_is_refused_in_its_order(void) {
   turn(0);
   CHECK(happened("+c"));
   turn(1000 * MS);
-  CHECK(happened("") && admission.refused == 1);
+  CHECK(happened("") && statistics.shed == 1);
   finish();
 }
 
@@ -175,7 +177,7 @@ static void test_what_is_withdrawn_is_neither_started_nor_refused(void) {
 
 static uint64_t counted_waits(void) {
   uint64_t count = 0;
-  for (int i = 0; i <= GYRE_HTTP_DURATIONS; i++) count += admission.waits.counts[i];
+  for (int i = 0; i <= GYRE_HTTP_DURATIONS; i++) count += statistics.waits.counts[i];
   return count;
 }
 
@@ -185,13 +187,14 @@ static void test_each_wait_is_measured_however_it_ends(void) {
   CHECK(counted_waits() == 0);
   turn(2 * MS);
   gyre_admission_withdraw(&admission, &requests['c' - 'a'].waiter);
-  CHECK(counted_waits() == 1 && admission.waits.sum_ns == 2 * MS && admission.waits.counts[3] == 1);
+  CHECK(counted_waits() == 1 && statistics.waits.sum_ns == 2 * MS && statistics.waits.counts[3] == 1);
   turn(18 * MS);
   gyre_admission_leave(&admission);
   turn(0); /* b has the place */
-  CHECK(happened("+b") && counted_waits() == 2 && admission.waits.sum_ns == 22 * MS && admission.waits.counts[6] == 1);
+  CHECK(happened("+b") && counted_waits() == 2 && statistics.waits.sum_ns == 22 * MS &&
+        statistics.waits.counts[6] == 1);
   turn(30 * MS); /* d is refused */
-  CHECK(counted_waits() == 3 && admission.waits.sum_ns == 72 * MS);
+  CHECK(counted_waits() == 3 && statistics.waits.sum_ns == 72 * MS);
   finish();
   CHECK(counted_waits() == 3);
 }

@@ -15,9 +15,16 @@
 
 enum gyre_dns_action { GYRE_DNS_DROP, GYRE_DNS_REPLY, GYRE_DNS_ASK };
 
-/* Counters, in the order of their names in zone_object.c. */
+/* Counters under the names of their rows of Gyre::Web::Figure. */
+/* clang-format off */
+#define GYRE_DNS_COUNTERS(COUNTER) \
+  COUNTER(queries) COUNTER(answers) COUNTER(malformed) COUNTER(dropped) COUNTER(refused) \
+  COUNTER(truncated) COUNTER(limited) COUNTER(asked) COUNTER(overload) COUNTER(unsent)
+/* clang-format on */
+#define GYRE_DNS_COUNTER_FIELD(name) uint64_t name;
+
 struct gyre_dns_counts {
-  uint64_t queries, answers, malformed, dropped, refused, truncated, limited, asked, overload, unsent;
+  GYRE_DNS_COUNTERS(GYRE_DNS_COUNTER_FIELD)
 };
 
 struct gyre_dns_responder {

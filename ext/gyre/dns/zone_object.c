@@ -155,13 +155,10 @@ static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
 }
 
 static VALUE responder_counts(VALUE self) {
-  static const char *const names[] = {"queries",   "answers", "malformed", "dropped",  "refused",
-                                      "truncated", "limited", "asked",     "overload", "unsent"};
-  const uint64_t *counts = (const uint64_t *)&gyre_dns_responder_get(self)->responder.counts;
+  const struct gyre_dns_counts *counts = &gyre_dns_responder_get(self)->responder.counts;
   VALUE hash = rb_hash_new();
-  _Static_assert(sizeof(struct gyre_dns_counts) == 8 * sizeof(names) / sizeof(*names), "a name for each count");
-  for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-    rb_hash_aset(hash, ID2SYM(rb_intern(names[i])), ULL2NUM(counts[i]));
+#define COUNTER(name) rb_hash_aset(hash, ID2SYM(rb_intern(#name)), ULL2NUM(counts->name));
+  GYRE_DNS_COUNTERS(COUNTER)
   return hash;
 }
 

@@ -172,7 +172,7 @@ static VALUE acceptor_allocate(VALUE class) {
   gyre_list_init(&acceptor->exchanges.spare);
   gyre_list_init(&acceptor->websockets.unfinished);
   gyre_list_init(&acceptor->websockets.publishers);
-  gyre_admission_init(&acceptor->capacity.admission);
+  gyre_admission_init(&acceptor->capacity.admission, &acceptor->statistics);
   acceptor->upgraded = rb_hash_new(); /* last, because it may run the GC */
   rb_funcall(acceptor->upgraded, rb_intern("compare_by_identity"), 0);
   return self;
@@ -442,8 +442,6 @@ static VALUE acceptor_stats(VALUE self) {
   STAT("accepted", acceptor->net.accepted);
   STAT("upgraded", RHASH_SIZE(acceptor->upgraded));
   STAT("waiting", acceptor->capacity.admission.waiting_count);
-  STAT("waited", acceptor->capacity.admission.waited);
-  STAT("shed", acceptor->capacity.admission.refused);
 #define COUNTER(name) STAT(#name, acceptor->statistics.name);
   GYRE_HTTP_COUNTERS(COUNTER)
   return stats;
@@ -534,8 +532,8 @@ static VALUE acceptor_measurements(VALUE self) {
   VALUE hash = rb_hash_new(), responses = rb_hash_new();
   for (int i = 0; i < GYRE_HTTP_STATUS_CLASSES; i++) set_number(responses, classes[i], statistics->responses[i]);
   rb_hash_aset(hash, rb_str_new_cstr("responses"), responses);
-  rb_hash_aset(hash, rb_str_new_cstr("durations"), histogram_hash(&statistics->durations));
-  rb_hash_aset(hash, rb_str_new_cstr("waits"), histogram_hash(&acceptor->capacity.admission.waits));
+#define HISTOGRAM(name) rb_hash_aset(hash, rb_str_new_cstr(#name), histogram_hash(&statistics->name));
+  GYRE_HTTP_HISTOGRAMS(HISTOGRAM)
   set_number(hash, "received_bytes", statistics->received_bytes);
   set_number(hash, "sent_bytes", statistics->sent_bytes);
   if (acceptor->scheduler && !acceptor->scheduler->closed) {

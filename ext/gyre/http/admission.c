@@ -45,7 +45,7 @@ static void take_off(struct gyre_admission *admission, struct gyre_admission_wai
 
 static void end_wait(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
   take_off(admission, waiter);
-  gyre_http_histogram_add(&admission->waits, gyre_loop_now(admission->loop) - waiter->since_ns);
+  gyre_http_histogram_add(&admission->statistics->waits, gyre_loop_now(admission->loop) - waiter->since_ns);
 }
 
 /* Starts waiting requests. Sets the timer before each: a handler may end at once or raise. */
@@ -79,14 +79,15 @@ static void refuse_late(struct gyre_timer *timer, void *context) {
   struct gyre_admission_waiter *waiter;
   while (admission->loop && (waiter = find_late(admission, now_ns))) {
     end_wait(admission, waiter);
-    admission->refused++;
+    admission->statistics->shed++;
     arm_late(admission); /* first: `decided` may raise */
     waiter->decided(waiter, false);
   }
   if (admission->loop) arm_late(admission);
 }
 
-void gyre_admission_init(struct gyre_admission *admission) {
+void gyre_admission_init(struct gyre_admission *admission, struct gyre_http_statistics *statistics) {
+  admission->statistics = statistics;
   gyre_list_init(&admission->waiting);
   gyre_list_init(&admission->ended);
   admission->places.fire = start_waiting;
@@ -121,10 +122,10 @@ static bool make_room(struct gyre_admission *admission) {
 
 bool gyre_admission_enter(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
   if (admission->waiting_count >= admission->queue_limit && !make_room(admission)) {
-    admission->refused++;
+    admission->statistics->shed++;
     return false;
   }
-  admission->waited++;
+  admission->statistics->waited++;
   admission->waiting_count++;
   waiter->since_ns = gyre_loop_now(admission->loop);
   waiter->deadline_ns = admission->queue_ns < 0 ? INT64_MAX : waiter->since_ns + admission->queue_ns;
@@ -153,7 +154,7 @@ const char *gyre_http_capacity_enter(struct gyre_http_capacity *capacity, struct
   const char *reason = NULL;
   gyre_http_budget_hold(&capacity->heads, counted, bytes);
   if (gyre_http_budget_is_over(&capacity->heads)) {
-    capacity->admission.refused++;
+    capacity->admission.statistics->shed++;
     reason = GYRE_HTTP_WAITING_HOLD_TOO_MUCH;
   } else if (!gyre_admission_enter(&capacity->admission, waiter)) {
     reason = "too many requests wait already";

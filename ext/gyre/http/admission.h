@@ -33,11 +33,11 @@ struct gyre_admission {
   uint32_t waiting_count;              /* number of waiters in both lists */
   struct gyre_list waiting, ended;     /* waiters; those of half-closed clients are in `ended` */
   struct gyre_timer places, late;      /* places: starts waiters; late: refuses late waiters */
-  uint64_t waited, refused;            /* number of requests that waited; that were refused */
-  struct gyre_http_histogram waits;    /* durations of all ended waits */
+  struct gyre_http_statistics *statistics;
 };
 
-void gyre_admission_init(struct gyre_admission *admission);
+/* The caller keeps `statistics`. */
+void gyre_admission_init(struct gyre_admission *admission, struct gyre_http_statistics *statistics);
 
 /* Cancels the timers and forgets all waiters, without calling `decided`. */
 void gyre_admission_stop(struct gyre_admission *admission);

@@ -18,22 +18,25 @@ struct gyre_http_histogram {
 
 void gyre_http_histogram_add(struct gyre_http_histogram *histogram, int64_t duration_ns);
 
-/* Counters under the names that they have in snapshots and rows of Gyre::Web::Figure: requests and
- * connections, TLS handshakes, WebSockets (slow_sockets: with slow peers, cut off; publishers_held:
- * that waited for them). */
+/* Counters and histograms under the names that they have in snapshots and rows of
+ * Gyre::Web::Figure: requests and connections, requests that waited for a place and that were
+ * refused one (shed), TLS handshakes, WebSockets (slow_sockets: with slow peers, cut off;
+ * publishers_held: that waited for them); durations of responses, and of all ended waits. */
 /* clang-format off */
 #define GYRE_HTTP_COUNTERS(COUNTER) \
-  COUNTER(requests) COUNTER(malformed) COUNTER(refused) \
+  COUNTER(requests) COUNTER(malformed) COUNTER(refused) COUNTER(waited) COUNTER(shed) \
   COUNTER(handshakes) COUNTER(handshakes_resumed) COUNTER(handshakes_failed) \
   COUNTER(upgrades) COUNTER(messages_received) COUNTER(messages_sent) COUNTER(slow_sockets) COUNTER(publishers_held)
+#define GYRE_HTTP_HISTOGRAMS(HISTOGRAM) HISTOGRAM(durations) HISTOGRAM(waits)
 /* clang-format on */
 #define GYRE_HTTP_COUNTER_FIELD(name) uint64_t name;
+#define GYRE_HTTP_HISTOGRAM_FIELD(name) struct gyre_http_histogram name;
 
 struct gyre_http_statistics {
   uint64_t responses[GYRE_HTTP_STATUS_CLASSES]; /* index: first digit of the status; 0: no head */
-  struct gyre_http_histogram durations;
-  uint64_t received_bytes, sent_bytes; /* without the bytes that TLS adds */
+  uint64_t received_bytes, sent_bytes;          /* without the bytes that TLS adds */
   GYRE_HTTP_COUNTERS(GYRE_HTTP_COUNTER_FIELD)
+  GYRE_HTTP_HISTOGRAMS(GYRE_HTTP_HISTOGRAM_FIELD)
 };
 
 /* Counts a response; status 0: no head was sent. Does not count a negative duration. */

@@ -338,7 +338,7 @@ static bool await_body(struct gyre_http_connection *connection, struct gyre_http
   if (!stream->session->awaited_count) own(connection)->bodies_ns = stream->in.headed_ns;
   gyre_http2_stream_await(stream, true);
   if (!gyre_http2_stream_count_head(stream)) {
-    connection->acceptor->capacity.admission.refused++;
+    connection->acceptor->statistics.shed++;
     refuse(stream, GYRE_HTTP_WAITING_HOLD_TOO_MUCH);
     return false;
   }
