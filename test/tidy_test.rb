@@ -138,6 +138,14 @@ class TidyTest < Minitest::Test
     assert_empty wrong
   end
 
+  def test_every_c_file_includes_feature_before_any_system_header
+    wrong = files("ext/gyre/**/*.{c,h}").reject { |path| path.end_with?("/feature.h", "/posix.h") }.reject do |path|
+      included = included_files(path)
+      included.take_while { |name| name != "feature.h" }.all? { |name| exist?("ext/gyre/#{name}") } && included.include?("feature.h")
+    end
+    assert_empty wrong, "begin with a header of ours: feature.h makes Linux's functions visible"
+  end
+
   def test_a_c_file_calls_and_includes_no_higher_folder
     assert_empty GyreTest::CCalls.upward
   end

@@ -1,6 +1,5 @@
 /* Defines Gyre and Gyre::Scheduler, and calls each part's gyre_init function. */
 #include "gyre.h"
-#include "feature.h"
 #include "fiber/scheduler.h"
 
 VALUE gyre_mGyre;

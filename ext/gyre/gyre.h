@@ -1,9 +1,10 @@
 /* Functions and macros that several parts of the extension use. */
 #pragma once
 
+#include "feature.h"
+
 #include <ruby.h>
 #include <ruby/version.h>
-#include <stdbool.h>
 
 /* Stores a small struct inside its Ruby object (Ruby 3.3 and later). */
 #if RUBY_API_VERSION_CODE >= 30300

@@ -4,15 +4,10 @@
  *
  * Enters fibers only after the poll has reported all events: a fiber may raise out of `select`, and
  * the kernel reports each change only once. */
-#include "feature.h"
-
 #include "fiber/nonblocking_io.h"
 #include "fiber/ruby_io.h"
 #include "fiber/scheduler.h"
 #include "loop/forks.h"
-
-#include <errno.h>
-#include <unistd.h>
 
 #define ROUNDS_LIMIT 32 /* maximum calls of `select` in a row that skip the kernel */
 

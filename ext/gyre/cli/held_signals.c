@@ -4,9 +4,7 @@
  * the signals would not help: Ruby unblocks them before exec.) */
 #include "gyre.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <unistd.h>
 
 static const int held[] = {SIGINT, SIGTERM};
 #define HELD (sizeof(held) / sizeof(held[0]))

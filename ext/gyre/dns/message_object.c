@@ -66,8 +66,9 @@ struct reading {
 static const uint8_t *bytes_of(const struct reading *reading) { return (const uint8_t *)RSTRING_PTR(reading->string); }
 static size_t length_of(const struct reading *reading) { return (size_t)RSTRING_LEN(reading->string); }
 
-NORETURN(static void fail(const char *part));
-static void fail(const char *part) { rb_raise(rb_path2class("Gyre::DNS::FormatError"), "malformed %s", part); }
+_Noreturn static void fail(const char *part) {
+  rb_raise(rb_path2class("Gyre::DNS::FormatError"), "malformed %s", part);
+}
 
 static VALUE read_questions(struct reading *reading, unsigned count) {
   VALUE questions = rb_ary_new();

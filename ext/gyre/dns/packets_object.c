@@ -9,12 +9,8 @@
 #include "net/datagram.h"
 #include "net/socket_wait.h"
 
-#include <errno.h>
 #include <ruby/io.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define REQUEST_BYTES 4096 /* longer requests are malformed */
 #define ROUNDS 8           /* maximum batches in a turn */

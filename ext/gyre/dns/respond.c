@@ -2,7 +2,6 @@
 #include "dns/respond.h"
 
 #include <netinet/in.h>
-#include <string.h>
 
 enum { NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED, BADVERS = 16 };
 enum { TKEY = 249, TSIG = 250, IXFR = 251, AXFR = 252 };

@@ -4,7 +4,6 @@
 #include "dns/dns.h"
 
 #include <arpa/inet.h>
-#include <string.h>
 
 #define PLAIN_BYTES 512
 

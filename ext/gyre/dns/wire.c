@@ -1,8 +1,6 @@
 /* DNS messages as bytes (wire.h). */
 #include "dns/wire.h"
 
-#include <string.h>
-
 size_t gyre_dns_name_read(const uint8_t *message, size_t length, size_t *at, uint8_t name[GYRE_DNS_NAME_BYTES]) {
   size_t place = *at, bound = *at, end = 0, written = 0;
   for (unsigned pointers = 0;;) {

@@ -2,10 +2,7 @@
  * compressed messages into the caller's memory. No socket, clock, ruby.h or allocation. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
+#include "feature.h"
 
 #define GYRE_DNS_NAME_BYTES 255  /* on the wire, uncompressed */
 #define GYRE_DNS_TEXT_BYTES 1024 /* a name in a zone file's form */

@@ -2,10 +2,6 @@
  * records are found, too, and answer NODATA (RFC 8020). */
 #include "dns/zone.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define CHAIN_LIMIT 16      /* maximum CNAMEs followed */
 #define COMPARED_LIMIT 1000 /* maximum records compared with a new one */
 

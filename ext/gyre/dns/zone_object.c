@@ -2,9 +2,6 @@
  * lib/gyre/dns/zone_file.rb and server.rb. */
 #include "dns/dns.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 static void zone_free(void *zone) { gyre_dns_zone_free(zone); }

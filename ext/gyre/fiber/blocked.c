@@ -1,10 +1,6 @@
 /* The table of nodes by fiber (blocked.h). Grows with the nodes, unless memory is short. */
 #include "fiber/blocked.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define FIRST_BITS 6
 #define GROWTH_BITS 2 /* makes the table four times larger: growing is slow, so it should be rare */
 

@@ -2,8 +2,7 @@
  * workers (workers.c). Nodes are embedded in their owners, so only the buckets are allocated. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include "feature.h"
 
 struct gyre_blocked_node {
   struct gyre_blocked_node *next; /* in its bucket */

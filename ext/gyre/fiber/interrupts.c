@@ -10,9 +10,6 @@
  *              exception (Thread.handle_interrupt) */
 #include "fiber/fibers.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define INTERRUPT_RETRY_NS 1000000
 
 static VALUE fiber_error, mutex_class, queue_class, sized_queue_class;
@@ -125,8 +122,7 @@ bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
 }
 
 /* Runs in the interrupted fiber, or in a fiber that it has resumed. */
-NORETURN(static void raise_here(VALUE fiber, VALUE exception));
-static void raise_here(VALUE fiber, VALUE exception) {
+_Noreturn static void raise_here(VALUE fiber, VALUE exception) {
   if (NIL_P(exception)) rb_funcall(rb_path2class("Gyre::Scheduler::FiberRaise"), rb_intern("end_here"), 1, fiber);
   rb_exc_raise(exception);
 }

@@ -2,21 +2,16 @@
  *
  * On Linux RWF_NOWAIT makes one call non-blocking. Descriptors that do not support it (terminals,
  * pipes of older kernels) are polled first. Never changes the mode, which other processes share. */
-#include "feature.h"
-
 #include "fiber/nonblocking_io.h"
 #include "loop/backend.h"
 #include "loop/direct_calls.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <unistd.h>
 #ifdef GYRE_HAVE_LINUX_MAGIC
 #include <linux/magic.h>
 #include <sys/vfs.h>

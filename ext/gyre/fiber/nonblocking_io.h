@@ -5,10 +5,7 @@
  * caller to use a thread; GYRE_IO_FILE asks for a plain call, which should be quick. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
+#include "feature.h"
 
 #define GYRE_IO_FILE (-100000) /* not an errno */
 #define GYRE_IO_FILE_WAITS (-100001)

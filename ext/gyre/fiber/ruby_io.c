@@ -2,10 +2,8 @@
  * selector.c. */
 #include "fiber/ruby_io.h"
 
-#include <errno.h>
 #include <ruby/io/buffer.h>
 #include <ruby/thread.h>
-#include <unistd.h>
 
 size_t gyre_buffer_bytes(VALUE buffer, bool writes, char **bytes) {
   size_t size;

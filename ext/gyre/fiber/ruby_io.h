@@ -6,7 +6,6 @@
 #include <ruby/fiber/scheduler.h>
 #include <ruby/io.h>
 #include <ruby/version.h>
-#include <stdbool.h>
 
 #ifndef RUBY_FIBER_SCHEDULER_VERSION
 #define RUBY_FIBER_SCHEDULER_VERSION 1 /* Ruby 3.1 lacks this macro */

@@ -6,7 +6,6 @@
  *   root ─ label ─ outermost frame ─ … ─ innermost frame ─ (garbage collection)
  *
  * The job calls nothing that checks interrupts: Ruby would drop an exception raised there. */
-#include "feature.h"
 #include "fiber/sight.h"
 
 void gyre_init_samples(void);
@@ -18,7 +17,6 @@ void gyre_init_samples(void);
 #include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
-#include <unistd.h>
 
 #define DEPTH_LIMIT 512        /* further outer frames become one */
 #define NODES_LIMIT (1u << 17) /* 4 MB; beyond it time counts for the known part of a stack */

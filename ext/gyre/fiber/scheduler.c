@@ -1,6 +1,5 @@
 /* Gyre::Scheduler on the native engine: the object and its methods. Most of Ruby's hooks are in
  * scheduler_{block,io,process,select,timeout}.c. */
-#include "feature.h"
 #include "fiber/fibers.h"
 #include "loop/forks.h"
 

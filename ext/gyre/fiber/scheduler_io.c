@@ -1,18 +1,15 @@
 /* Gyre::Scheduler's hooks io_wait, io_read, io_write, io_pread, io_pwrite, io_close. Tries the
  * system call first and parks on "would block". `struct transfer` hides that the hooks' arguments
  * differ between Ruby's versions. */
-#include "feature.h"
 #include "fiber/nonblocking_io.h"
 #include "fiber/ruby_io.h"
 #include "fiber/scheduler.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <ruby/debug.h>
 #include <ruby/version.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* Yields if the slice is over, for methods without a hook (lib/gyre/scheduler/pacing.rb). */
 static VALUE scheduler_pace(VALUE self) {

@@ -1,5 +1,4 @@
 /* The process_wait hook, and Gyre::Orphans.adopt. */
-#include "feature.h"
 #include "fiber/scheduler.h"
 
 #ifdef GYRE_HAVE_SUBREAPER
@@ -9,7 +8,6 @@
 #include <sys/syscall.h>
 #endif
 #include <sys/wait.h>
-#include <unistd.h>
 
 static VALUE process_status_class;
 

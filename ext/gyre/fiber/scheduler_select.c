@@ -1,8 +1,6 @@
 /* The io_select hook: asks poll(2), then waits on the loop. */
-#include "feature.h"
 #include "fiber/scheduler.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <ruby/io.h>
 

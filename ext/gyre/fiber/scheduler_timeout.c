@@ -6,8 +6,6 @@
 #include "fiber/fibers.h"
 #include "loop/forks.h"
 
-#include <string.h>
-
 struct timeout {
   struct gyre_list node;            /* in scheduler->interrupts.timeouts, if on the heap */
   struct gyre_scheduler *scheduler; /* NULL once the scheduler is freed */

@@ -1,8 +1,6 @@
 /* Charges stretches to requests and tasks (sight.h), and reports the rows to Gyre::Loop.usage. */
 #include "fiber/fibers.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #define LONG_NS 100000   /* longer stretches are corrected */

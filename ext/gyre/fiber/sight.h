@@ -12,8 +12,6 @@
 
 #include "gyre.h"
 
-#include <stdint.h>
-
 struct gyre_scheduler;
 struct gyre_worker;
 

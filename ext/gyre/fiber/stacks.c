@@ -5,20 +5,13 @@
  *   start                  address   start of the machine stack                              end
  *   | unused                  | frames |  values >             unused         < control frames |
  *   | machine stack, grows downwards   |  stack of the virtual machine, from both of its ends  | */
-#include "feature.h"
-
 #include "fiber/stacks.h"
-
-#include <stdbool.h>
 
 #ifdef GYRE_HAVE_MADVISE
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* Bytes kept below the address, for Ruby's frames of a switch (370 bytes on optimized x86-64). */
 #ifdef GYRE_HAVE_OPTIMIZED_RUBY

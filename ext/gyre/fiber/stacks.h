@@ -1,8 +1,7 @@
 /* Returns memory of fibers' stacks to the kernel (stacks.c). */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include "feature.h"
 
 /* Returns unused pages of stacks to the kernel. `addresses` has an address in each stack; the
  * stack's fiber must be suspended a few frames below that. Skips an address outside of any mapping,

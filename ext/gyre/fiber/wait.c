@@ -2,7 +2,6 @@
  * scheduler_io.c and HTTP. */
 #include "fiber/scheduler.h"
 
-#include <errno.h>
 #include <math.h>
 
 int64_t gyre_duration_ns(VALUE duration) {

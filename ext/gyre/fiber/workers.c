@@ -9,8 +9,6 @@
 #include "loop/forks.h"
 
 #include <ruby/thread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define IDLE_KEPT 16               /* idle workers that a trim leaves */
 #define TRIM_NS INT64_C(500000000) /* idle time after which further workers are freed */

@@ -4,9 +4,6 @@
 #include "net/net.h"
 
 #include <ruby/io.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define LINGERING_REFUSED_LIMIT 128
 

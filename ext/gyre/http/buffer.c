@@ -2,8 +2,6 @@
 #include "http/buffer.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 static bool reserve(struct gyre_http_buffer *buffer, size_t length) {

@@ -1,9 +1,7 @@
 /* A growing buffer for a response's head. Pure: no socket, no Ruby. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "feature.h"
 
 struct gyre_http_buffer {
   char *bytes;

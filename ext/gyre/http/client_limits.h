@@ -2,8 +2,9 @@
  * from Gyre::HTTP::Client::Limits and named in errors. Never waits. */
 #pragma once
 
+#include "feature.h"
+
 #include <ruby.h>
-#include <stdint.h>
 
 /* The kinds of wait, each with its own time limit. */
 enum gyre_http_client_step { GYRE_CLIENT_SENDS, GYRE_CLIENT_AWAITS_HEAD, GYRE_CLIENT_RECEIVES, GYRE_CLIENT_STEPS };

@@ -4,11 +4,6 @@
 #include "loop/direct_calls.h"
 #include "net/tls.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 /* A proxy or client that still sends its upload reads the response only later, and a reset would
  * lose it. So lingering goes on while many bytes come. A time is limits.linger_ns. */
 #define LINGER_BYTES_LIMIT (UINT32_C(1) << 30) /* maximum bytes discarded */

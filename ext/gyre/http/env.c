@@ -6,7 +6,6 @@
 
 #include <arpa/inet.h>
 #include <ruby/encoding.h>
-#include <string.h>
 #include <sys/socket.h>
 
 /* Names of frequent headers. CGI's content-length and content-type have no prefix HTTP_. */

@@ -2,8 +2,6 @@
 #include "http/exchange.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #ifdef __SANITIZE_ADDRESS__
 #define SPARE_LIMIT 0 /* lets ASan catch uses after the end */

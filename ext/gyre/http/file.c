@@ -4,18 +4,13 @@
  *
  * Where openat2(2) is missing (before Linux 5.6, or filtered), opens one folder after the other and
  * follows no symbolic link, unless `follow` is set. */
-#include "feature.h"
-
 #include "fiber/nonblocking_io.h"
 #include "gyre.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <ruby/io.h>
 #include <ruby/thread.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #ifdef GYRE_HAVE_OPENAT2
 #include <linux/openat2.h>
 #include <sys/syscall.h>

@@ -2,8 +2,6 @@
 #include "http/head.h"
 #include "http/scan.h"
 
-#include <string.h>
-
 const char *const gyre_http_method_names[GYRE_HTTP_METHODS] = {
     [GYRE_HTTP_METHOD_GET] = "GET",         [GYRE_HTTP_METHOD_HEAD] = "HEAD",
     [GYRE_HTTP_METHOD_POST] = "POST",       [GYRE_HTTP_METHOD_PUT] = "PUT",

@@ -2,9 +2,7 @@
  * HTTP/2's session, read by env.c. Also checks names and values. No ruby.h. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "feature.h"
 
 struct gyre_http_slice {
   uint32_t offset;
@@ -43,7 +41,6 @@ struct gyre_http_head_limits {
 #define GYRE_HTTP_METHOD_BYTES_LIMIT 64               /* beyond: 501 */
 #define GYRE_HTTP_NAME_BYTES_LIMIT 1024               /* bytes of a field name; beyond: 431 */
 #define GYRE_HTTP_BODY_LENGTH_MAX (UINT64_C(1) << 62) /* of a body or of a chunk; beyond: 400 */
-
 #define GYRE_HTTP_VERSION_2 2
 
 /* Methods as numbers, so that text is compared once. */

@@ -1,16 +1,10 @@
 /* The protocol of a hijacked connection (hijack.h). Ends of either side pass to the other: the app
  * may end its writing and read on, and gets the client's end. */
-#include "feature.h"
-
 #include "http/hijack.h"
 #include "loop/direct_calls.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <ruby/io.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define OUTPUT_BYTES_LIMIT 65536           /* maximum unsent bytes before the app waits */
 #define DRAIN_NS (INT64_C(5) * 1000000000) /* time for the app to close its socket in a drain */

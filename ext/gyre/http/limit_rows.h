@@ -4,9 +4,7 @@
  * maximum of the field or the row becomes that maximum. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "feature.h"
 
 struct gyre_limit_row {
   const char *name; /* Ruby's */

@@ -4,7 +4,6 @@
 #include "http/response_head.h"
 #include "http/thread_calls.h"
 
-#include <errno.h>
 #include <ruby/io.h>
 
 /* Returns the exchange. Raises if the request is over. */
@@ -41,8 +40,9 @@ static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const c
   return limit_ns >= 0 && limit_ns < left_ns ? limit_ns : left_ns;
 }
 
-NORETURN(static void refuse_second_reader(void));
-static void refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
+_Noreturn static void refuse_second_reader(void) {
+  rb_raise(rb_eIOError, "another fiber is reading this request's body");
+}
 
 /* Raises if this fiber has lost its place as the reader during the wait: another fiber may have
  * taken bytes of the body. */

@@ -3,7 +3,6 @@
 #include "http/exchange.h"
 
 #include <ruby/encoding.h>
-#include <string.h>
 
 #define SEGMENT_BYTES 20 /* maximum bytes of a segment that is kept */
 #define PATTERN_BYTES 120

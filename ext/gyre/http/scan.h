@@ -2,9 +2,8 @@
  * of both versions. Never reads at or after `end`. SSE2 takes 16 bytes at a time. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "feature.h"
+
 #if defined(__SSE2__) && defined(__GNUC__)
 #include <emmintrin.h>
 #define GYRE_HTTP_SSE2 1

@@ -4,8 +4,6 @@
 
 #include "net/transport.h"
 
-#include <stdint.h>
-
 #define GYRE_HTTP_DURATIONS 16
 #define GYRE_HTTP_STATUS_CLASSES 6
 

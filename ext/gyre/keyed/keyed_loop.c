@@ -1,15 +1,10 @@
 /* Gyre::Loop on the native engine: the object, its waits and its methods (keyed_loop.h). Contract:
  * test/contracts/loop_contract.rb; in Ruby: lib/gyre/loop/portable_keyed.rb. */
-#include "feature.h"
-
 #include "keyed/keyed_loop.h"
 #include "loop/forks.h"
 
-#include <errno.h>
 #include <ruby/fiber/scheduler.h>
 #include <ruby/io.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 static VALUE thread_error;
 

@@ -3,14 +3,10 @@
  *
  * The loop's callbacks (on_ready, on_time) use no table and call no Ruby code, because a key's
  * `hash` and `eql?` may do anything. */
-#include "feature.h"
-
 #include "keyed/keyed_loop.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <ruby/io.h>
-#include <stdlib.h>
 
 #define SWEEP_NS INT64_C(100000000) /* delay from an event to the search for closed IOs */
 #define FREE_LIMIT 4096             /* maximum watches kept for reuse */
@@ -345,8 +341,7 @@ void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits) {
   }
 }
 
-NORETURN(static void refuse_closed(void));
-static void refuse_closed(void) { rb_raise(rb_eRuntimeError, "the loop was closed by a method of the key"); }
+_Noreturn static void refuse_closed(void) { rb_raise(rb_eRuntimeError, "the loop was closed by a method of the key"); }
 
 /* Returns the key's resting watch, or NULL. Raises if the key has an active watch. */
 static struct gyre_keyed_watch *resting(struct gyre_keyed *keyed, VALUE key) {

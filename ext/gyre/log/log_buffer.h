@@ -2,12 +2,7 @@
  * leave the bytes unchanged and return -ENOMEM. */
 #pragma once
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "feature.h"
 
 struct gyre_log_text {
   const char *bytes;

@@ -1,8 +1,7 @@
 /* CRC-32 as in zlib (ISO 3309). No ruby.h, no allocation. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include "feature.h"
 
 /* Called once before the first use. */
 void gyre_log_crc32_setup(void);

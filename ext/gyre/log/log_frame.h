@@ -4,8 +4,6 @@
 
 #include "log/log_buffer.h"
 
-#include <stdbool.h>
-
 enum gyre_log_kind { GYRE_LOG_FRAMES, GYRE_LOG_RECORDS, GYRE_LOG_SYSLOG, GYRE_LOG_JSON_LINES };
 
 /* Framing of syslog (RFC 6587, section 3.4). AUTO: each message's first bytes decide. ZERO: only

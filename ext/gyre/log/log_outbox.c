@@ -27,14 +27,12 @@
  *   frames(bytes) → [the records' frames of the old wire, number of records that no frame can carry]
  *   framed(bytes, n) → offset of the first record whose frame is not wholly in the first n bytes of frames
  */
-#include "feature.h"
 #include "gyre.h"
 #include "log/log_crc32.h"
 #include "log/log_record.h"
 #include "loop/forks.h"
 
 #include <ruby/encoding.h>
-#include <string.h>
 #include <time.h>
 
 #define FIRST_CAPACITY 4096

@@ -1,8 +1,6 @@
 /* Formats times (log_time.h). Reads the zone again each second: a change applies at once. */
 #include "log/log_time.h"
-#include "feature.h"
 
-#include <string.h>
 #include <time.h>
 
 /* From this second on, the year in some zones has five digits. */

@@ -1,8 +1,7 @@
 /* Formats times in the local zone; keeps the text of the last second. Reads no clock. No ruby.h. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "feature.h"
 
 #define GYRE_LOG_TIME_TEXT 19    /* 2026/11/21 19:20:00 */
 #define GYRE_LOG_TIME_RFC3339 32 /* 2026-11-21T19:20:00.123456+01:00 */

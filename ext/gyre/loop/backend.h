@@ -8,10 +8,6 @@
 
 #include "loop/list.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 /* The values of IO::READABLE, IO::PRIORITY and IO::WRITABLE. An error or complete hang-up is
  * reported as readable and writable, and the next read or write returns the cause. */
 #define GYRE_READABLE 1u

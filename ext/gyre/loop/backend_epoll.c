@@ -1,19 +1,14 @@
 /* The epoll backend (Linux). A watch is edge-triggered unless it has GYRE_LEVEL, and stays until
  * the descriptor is closed: waiting again costs no system call. Contract: backend.h. */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_EPOLL
 #include "loop/backend.h"
 #include "loop/direct_calls.h"
 #include "loop/forks.h"
 #include "loop/wakeup.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <time.h>
-#include <unistd.h>
 
 #define WAKEUP UINT64_MAX /* marks the wake-up's descriptor; differs from all watches' values */
 /* Maximum events per call. The kernel touches each reported socket, and 32 fit into the CPU's

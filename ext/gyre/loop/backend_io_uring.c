@@ -5,21 +5,15 @@
  * one-shot, unless the caller ends it before the close (GYRE_STANDING). The kernel adds POLLRDHUP
  * to each poll (IO_POLL_UNMASK). After a peer's half-close, POLLRDHUP would end a one-shot poll for
  * writing at once. Therefore polls with GYRE_READ_ENDED are multishot. */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_IO_URING
 #include "loop/backend.h"
 #include "loop/forks.h"
 #include "loop/wakeup.h"
 
-#include <errno.h>
 #include <liburing.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define SUBMISSIONS 256
 #define COMPLETIONS 2048 /* the kernel itself stores further completions (IORING_FEAT_NODROP) */

@@ -1,16 +1,12 @@
 /* The iocp backend (Windows). A watch is one poll request to the socket driver (\Device\Afd), for a
  * socket of any kind. It completes once, through the loop's completion port. For files, pipes and
  * consoles `watch` returns -EPERM. */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_IOCP
 #include "loop/backend.h"
 
 #include <winsock2.h>
 
-#include <errno.h>
 #include <io.h>
-#include <stdlib.h>
 #include <winternl.h>
 
 #define EVENTS_LIMIT 64

@@ -3,22 +3,16 @@
  * closed. Contract: backend.h.
  *
  * Reports urgent data (GYRE_PRIORITY) only by EVFILT_EXCEPT (macOS, OpenBSD, DragonFly). */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_KQUEUE
 #include "loop/backend.h"
 #include "loop/forks.h"
 #include "loop/wakeup.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/event.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/types.h>
 #include <time.h>
-#include <unistd.h>
 
 #define EVENTS_LIMIT 256
 #define TIMEOUT_LIMIT_S 86400 /* some systems refuse a longer timeout; the loop waits again */

@@ -1,9 +1,5 @@
 /* The table of backends, in the order in which they are tried (bench/results). */
-#include "feature.h"
-
 #include "loop/backends.h"
-
-#include <stddef.h>
 
 const struct gyre_backend_choice gyre_backends[] = {
 #ifdef GYRE_HAVE_EPOLL

@@ -3,8 +3,7 @@
  * sleeps that skip the polling. No ruby.h. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "feature.h"
 
 #define GYRE_BUSY_POLL_NS INT64_C(50000)
 #define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* maximum of in_vain: 1,024 sleeps then skip the polling */

@@ -4,8 +4,6 @@
 
 #include "loop/list.h"
 
-#include <stdbool.h>
-
 struct gyre_loop;
 
 /* Embedded in its owner. Must be cancelled before the owner is freed. */

@@ -6,11 +6,8 @@
 
 #include "feature.h"
 
-#include <errno.h>
 #include <sys/socket.h>
-#include <sys/types.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 /* Repeats a call that a signal has interrupted. */
 #define GYRE_RETRY(call)                                                                                               \

@@ -1,6 +1,5 @@
 /* Counts forks, in each child process (forks.h). */
 #include "loop/forks.h"
-#include "feature.h"
 
 unsigned gyre_forks;
 

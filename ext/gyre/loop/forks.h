@@ -2,6 +2,8 @@
  * process: its kernel objects must not be touched. Saves a system call (getpid). No ruby.h. */
 #pragma once
 
+#include "feature.h"
+
 extern unsigned gyre_forks;
 
 /* Begins to count. Later calls do nothing. */

@@ -2,7 +2,7 @@
  * percentiles are at most a quarter too high. loop.c adds one value per turn. */
 #pragma once
 
-#include <stdint.h>
+#include "feature.h"
 
 #define GYRE_LAG_BUCKETS 168 /* the last bucket is for more than two hours */
 

@@ -2,8 +2,7 @@
  * node points to itself, so removing it again is harmless. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "feature.h"
 
 struct gyre_list {
   struct gyre_list *next, *previous;

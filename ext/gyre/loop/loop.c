@@ -6,11 +6,8 @@
  * loop wakes for this. Watches that end sooner cost nothing. */
 #include "loop/loop.h"
 
-#include <errno.h>
 #include <ruby.h>
 #include <ruby/thread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* matches each watch's interest */
 #define VERIFY_NS INT64_C(5000000)
@@ -393,8 +390,7 @@ static bool jump(struct gyre_loop *loop, int64_t next) {
 }
 
 /* A callback may close the loop during a poll. */
-NORETURN(static void closed(void));
-static void closed(void) { rb_raise(rb_eRuntimeError, "the loop is closed"); }
+_Noreturn static void closed(void) { rb_raise(rb_eRuntimeError, "the loop is closed"); }
 
 /* Polls with the GVL, without waiting. True if nothing was found and a wait may follow. */
 static bool ask_at_once(struct gyre_loop *loop) {

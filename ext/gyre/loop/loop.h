@@ -10,10 +10,6 @@
 #include "loop/list.h"
 #include "loop/timers.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #define GYRE_LOOP_EVENTS 256 /* maximum events per poll of the backend */
 
 struct gyre_loop;

@@ -1,13 +1,10 @@
 /* Opens a loop on a backend; lists backends for lib/gyre/loop/backends.rb, which chooses. */
-#include "feature.h"
-
 #include "gyre.h"
 #include "loop/backends.h"
 #include "loop/forks.h"
 #include "loop/loop.h"
 
 #include <ruby/ractor.h>
-#include <string.h>
 
 static const struct gyre_backend_choice *named(VALUE name) {
   const struct gyre_backend_choice *choice = gyre_backends;

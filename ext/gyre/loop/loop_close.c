@@ -3,15 +3,12 @@
  * the closing thread's scheduler, and fibers that are reading or writing. So the first loop wraps
  * IO#close and IO#reopen, for waits in all threads. Closes made in C (IO#close_write of a pipe) are
  * found by the sweeps of wait.c and keyed_watch.c. */
-#include "feature.h"
-
 #include "gyre.h"
 #include "loop/forks.h"
 #include "loop/loop.h"
 
 #include <ruby/io.h>
 #include <ruby/ractor.h>
-#include <stdlib.h>
 
 bool gyre_io_is_closed(VALUE io) {
 #if RUBY_API_VERSION_CODE >= 30300

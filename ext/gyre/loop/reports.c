@@ -1,8 +1,6 @@
 /* Calls the watches (loop.h) of reported descriptors, and watches that asked to be called again.
  *
  *   again --the next turn--> to_call --called--> in neither */
-#include "feature.h"
-
 #include "loop/loop.h"
 
 #ifdef GYRE_HAVE_POLL

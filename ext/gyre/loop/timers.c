@@ -2,10 +2,7 @@
  * and siblings share a cache line. Entries copy their timers' times: comparing them reads no
  * timer. */
 #include "loop/timers.h"
-#include "feature.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <time.h>
 
 #define ARITY 4

@@ -1,8 +1,7 @@
 /* Timers in a 4-ary heap. Their owners embed them, so only the heap's array is allocated. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "feature.h"
 
 struct gyre_timer {
   int64_t when_ns;

@@ -1,13 +1,9 @@
 /* Wakes a loop by eventfd or pipe (wakeup.h). Backends watch the descriptor edge-triggered: each
  * signal is a new edge, and the bytes usually stay unread. */
 #include "loop/wakeup.h"
-#include "feature.h"
 
 #ifndef GYRE_HAVE_IOCP /* iocp wakes through its port */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
-#include <unistd.h>
 
 #ifdef GYRE_HAVE_EVENTFD
 #include <sys/eventfd.h>

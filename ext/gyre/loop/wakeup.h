@@ -1,6 +1,8 @@
 /* An eventfd or pipe for backends: lets a thread or signal handler end another thread's wait. */
 #pragma once
 
+#include "feature.h"
+
 struct gyre_wakeup {
   int read_fd, write_fd;
 };

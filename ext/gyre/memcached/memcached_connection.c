@@ -5,10 +5,7 @@
 #include "net/net.h"
 #include "net/socket_wait.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FIRST_ENTRIES 64
 #define READ_AHEAD_BYTES (1 << 20)  /* maximum bytes reserved at once for a value */
@@ -329,7 +326,6 @@ void gyre_memcached_connection_send(struct gyre_memcached_connection *connection
 }
 
 /* --- receiving --- */
-
 #define MAY(code) (1u << GYRE_MEMCACHED_##code)
 #define ERRORS (MAY(SERVER_ERROR) | MAY(CLIENT_ERROR) | MAY(ERROR))
 

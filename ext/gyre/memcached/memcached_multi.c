@@ -3,7 +3,6 @@
  * groups of quiet commands: the server replies only to refused commands, and to a final mn. */
 #include "memcached/memcached_request.h"
 
-#include <errno.h>
 #include <ruby/encoding.h>
 
 #define GROUP_BYTES (64 * 1024) /* bytes after which a group of quiet commands is ended by mn */

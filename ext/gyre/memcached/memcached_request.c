@@ -3,10 +3,8 @@
 #include "memcached/memcached_request.h"
 #include "net/socket_wait.h"
 
-#include <errno.h>
 #include <ruby/encoding.h>
 #include <ruby/fiber/scheduler.h>
-#include <string.h>
 
 /* --- the server, and its connection here --- */
 

@@ -2,8 +2,6 @@
  * connects and raises errors; memcached_request.c carries out calls. */
 #include "memcached/memcached_request.h"
 
-#include <string.h>
-
 /* `given`: nil waits, :send starts a Call, :hold queues it unsent, :drop also drops its reply. */
 static void set_starts(struct gyre_memcached_request *request, VALUE given) {
   if (NIL_P(given)) return;

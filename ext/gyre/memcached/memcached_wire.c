@@ -1,8 +1,6 @@
 /* memcached's meta protocol (memcached_wire.h). */
 #include "memcached/memcached_wire.h"
 
-#include <string.h>
-
 enum gyre_memcached_key gyre_memcached_key_form(const char *key, size_t length) {
   if (length == 0 || length > GYRE_MEMCACHED_KEY_BYTES) return GYRE_MEMCACHED_REFUSED;
   unsigned unusual = 0;

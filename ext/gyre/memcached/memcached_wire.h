@@ -2,10 +2,7 @@
  * memory, and parses replies in place. No socket, clock, ruby.h or allocation. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
+#include "feature.h"
 
 #define GYRE_MEMCACHED_KEY_BYTES 250 /* maximum bytes of a key as sent, plain or in base64 */
 #define GYRE_MEMCACHED_LINE_BYTES 8192

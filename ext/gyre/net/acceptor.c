@@ -1,16 +1,10 @@
 /* The accept loop (acceptor.h). */
-#include "feature.h"
-
 #include "net/acceptor.h"
 #include "net/tls.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define ACCEPT_BUDGET 256
 #define QUEUE_LENGTH 4096 /* backlog: Gyre::Endpoint::BACKLOG */

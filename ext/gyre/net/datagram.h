@@ -5,10 +5,7 @@
 #include "feature.h"
 
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <sys/socket.h>
-#include <sys/types.h>
 #include <sys/un.h>
 
 #define GYRE_DATAGRAM_BATCH 16    /* packets per call; 64 are no faster */

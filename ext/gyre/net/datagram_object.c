@@ -6,7 +6,6 @@
 #include "net/datagram.h"
 #include "net/socket_wait.h"
 
-#include <errno.h>
 #include <ruby/io.h>
 
 struct object {
@@ -103,8 +102,7 @@ static struct object *get(VALUE self) {
   return object;
 }
 
-NORETURN(static void fail(VALUE self, int error, const char *what));
-static void fail(VALUE self, int error, const char *what) {
+_Noreturn static void fail(VALUE self, int error, const char *what) {
   VALUE name = rb_funcall(self, rb_intern("name"), 0);
   rb_exc_raise(rb_syserr_new_str(-error, rb_sprintf("%s %" PRIsVALUE, what, name)));
 }

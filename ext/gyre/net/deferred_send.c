@@ -3,8 +3,6 @@
 #include "loop/forks.h"
 #include "net/socket_wait.h"
 
-#include <errno.h>
-
 /* Sends the queue. If the socket is full, watches for room for the rest. */
 static void send_on(struct gyre_deferred_send *sends) {
   struct gyre_transport *transport = sends->transport;

@@ -1,7 +1,6 @@
 /* Functions of net/ for its own Ruby classes and those of http/ and memcached/. */
 #pragma once
 
-#include "feature.h"
 #include "gyre.h"
 
 struct gyre_tls_context;

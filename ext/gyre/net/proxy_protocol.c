@@ -2,7 +2,6 @@
 #include "net/proxy_protocol.h"
 
 #include <arpa/inet.h>
-#include <string.h>
 #include <sys/socket.h>
 
 static const uint8_t signature[12] = {'\r', '\n', '\r', '\n', 0, '\r', '\n', 'Q', 'U', 'I', 'T', '\n'};

@@ -5,9 +5,7 @@
  *                 └► refused, closed */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "feature.h"
 
 #define GYRE_PROXY_V1 1u
 #define GYRE_PROXY_V2 2u

@@ -1,14 +1,8 @@
 /* Counters shared by processes (shares.h). */
-#include "feature.h"
-
 #include "net/shares.h"
 
-#include <errno.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #ifndef MAP_ANONYMOUS
 #define MAP_ANONYMOUS MAP_ANON

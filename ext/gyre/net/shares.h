@@ -3,8 +3,7 @@
  * process with far fewer connections go first. No ruby.h. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "feature.h"
 
 #define GYRE_SHARES_COUNT 128u
 

@@ -1,6 +1,5 @@
 /* Waits for a socket (socket_wait.h). */
 #include "net/socket_wait.h"
-#include "feature.h"
 #include "fiber/scheduler.h"
 
 #include <ruby/fiber/scheduler.h>

@@ -1,9 +1,9 @@
 /* Waits for a socket by this thread's scheduler. If there is none, blocks only the thread. */
 #pragma once
 
+#include "feature.h"
+
 #include <ruby.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 struct gyre_scheduler;
 

@@ -1,8 +1,6 @@
 /* TLS by libssl (tls.h). Each transport has its own BIO, which buffers in both directions, so one
  * recv and one send serve many records. This takes 20 % less CPU than SSL_set_fd and saves two
  * system calls a request. */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_LIBSSL
 #include "loop/backend.h"
 #include "loop/direct_calls.h"
@@ -10,12 +8,8 @@
 #include "net/tls_context.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define RECORD_BYTES (16 * 1024)
 #define FIRST_RECORD_BYTES 4096

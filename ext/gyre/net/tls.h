@@ -1,7 +1,6 @@
 /* TLS by libssl: contexts, and transports that use them. No ruby.h. */
 #pragma once
 
-#include "feature.h"
 #include "net/transport.h"
 
 #define GYRE_TLS_ERROR_BYTES 1024
@@ -37,7 +36,6 @@ struct gyre_tls_options {
 };
 
 struct gyre_tls_context; /* reference-counted by its transports */
-
 #ifdef GYRE_HAVE_LIBSSL
 
 /* Returns NULL on failure, with the reason in `error`. */

@@ -1,16 +1,11 @@
 /* TLS contexts (tls.h): versions, ciphers, a server's choice of identity and protocol, and
  * resumption by a server's tickets and a client's newest sessions. No ruby.h. */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_LIBSSL
 #include "net/tls_context.h"
 
-#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/sha.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <time.h>
 

@@ -1,7 +1,5 @@
 /* Reads certificates, key, authorities and revocation lists into a libssl context. Error messages
  * name the file and the remedy. No ruby.h. */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_LIBSSL
 #include "net/tls_context.h"
 
@@ -10,7 +8,6 @@
 #include <openssl/x509.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Writes the error message, with libssl's reason if there is one. Returns false. */
 static bool explain(char *error, const char *what, const char *name, const char *then) {

@@ -5,7 +5,6 @@
 
 #ifdef GYRE_HAVE_LIBSSL
 #include <openssl/crypto.h>
-#include <string.h>
 
 static void context_free(void *opaque) { gyre_tls_context_release(opaque); }
 
@@ -149,8 +148,7 @@ void gyre_init_net_tls(void) {
 
 #else
 
-NORETURN(struct gyre_tls_context *gyre_tls_context_get(VALUE self));
-struct gyre_tls_context *gyre_tls_context_get(VALUE self) {
+_Noreturn struct gyre_tls_context *gyre_tls_context_get(VALUE self) {
   rb_raise(rb_eArgError, "%+" PRIsVALUE " is no TLS context", self); /* built without libssl */
 }
 

@@ -15,9 +15,6 @@
 #include <openssl/rand.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #define KEYS 3 /* the present key, and older keys that only decrypt */

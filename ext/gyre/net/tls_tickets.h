@@ -7,7 +7,6 @@
 
 #ifdef GYRE_HAVE_LIBSSL
 #include <openssl/evp.h>
-#include <stdint.h>
 
 /* Size of the secret state that one process saves and others load. */
 #define GYRE_TLS_TICKETS_BYTES 48

@@ -1,17 +1,11 @@
 /* Transports (transport.h): buffers, the sides' states, and the operations of plain sockets. */
-#include "feature.h"
-
+#include "net/transport.h"
 #include "loop/backend.h"
 #include "loop/direct_calls.h"
-#include "net/transport.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 #ifdef GYRE_HAVE_SENDFILE
 #include <sys/sendfile.h>
 #endif

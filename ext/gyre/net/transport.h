@@ -10,10 +10,8 @@
  *             \---error--> FAILED <---error---/ */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
+#include "feature.h"
+
 #include <sys/uio.h>
 
 struct gyre_transport;

@@ -4,9 +4,7 @@
 #include "net/tls.h"
 #include "net/transport_object.h"
 
-#include <errno.h>
 #include <ruby/encoding.h>
-#include <string.h>
 
 #define PART_BYTES 16384
 

@@ -7,10 +7,8 @@
 #include "net/socket_wait.h"
 #include "net/tls.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <ruby/encoding.h>
-#include <string.h>
 #include <sys/uio.h>
 
 #define PART_BYTES 16384
@@ -89,9 +87,8 @@ void gyre_transport_object_fail(struct gyre_transport_object *object, int error,
   rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class(class)));
 }
 
-NORETURN(static void time_out(const struct gyre_transport_object *object, VALUE timeout, VALUE whole,
-                              const char *what));
-static void time_out(const struct gyre_transport_object *object, VALUE timeout, VALUE whole, const char *what) {
+_Noreturn static void time_out(const struct gyre_transport_object *object, VALUE timeout, VALUE whole,
+                               const char *what) {
   VALUE seconds = rb_funcall(NIL_P(whole) ? timeout : whole, rb_intern("round"), 1, INT2FIX(3));
   VALUE message = rb_enc_sprintf(rb_utf8_encoding(), "%s %" PRIsVALUE ": %s %" PRIsVALUE " s", what, object->peer,
                                  NIL_P(whole) ? "nothing for" : "not over after", seconds);

@@ -1,9 +1,6 @@
 /* Implements backlog.h. */
 #include "websocket/backlog.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define BLOCK_BYTES ((16 * 1024) - sizeof(struct gyre_websocket_block))
 #define FIRST_SLICES 4
 

@@ -5,9 +5,6 @@
  * waits. */
 #include "websocket/websocket.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 #define COPY_BYTES_LIMIT 1024          /* longest payload copied behind its frame's head */
 #define CONTROLS_AT_ONCE 64            /* maximum control frames answered in a turn */
 #define DRAIN_STEP_NS INT64_C(1000000) /* delay between two sockets' closes at the server's stop */

@@ -1,11 +1,8 @@
 /* Compresses and decompresses messages (deflate.h). Without zlib, WebSockets do not compress. */
-#include "feature.h"
-
 #include "websocket/deflate.h"
 
 #ifdef GYRE_HAVE_ZLIB
 #include <pthread.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #define LEVEL 1 /* level 6 takes two to four times as long and saves a tenth */

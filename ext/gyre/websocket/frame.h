@@ -2,10 +2,7 @@
  * of this folder. No ruby.h. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "feature.h"
 
 enum gyre_websocket_opcode {
   GYRE_WEBSOCKET_CONTINUATION = 0,

@@ -1,6 +1,5 @@
 /* Gyre::WebSocket's methods (lib/gyre/websocket.rb), called in the app's fibers. Calls of other
  * threads are handed to the loop's thread. The socket may end during each wait. */
-#include "feature.h"
 #include "http/thread_calls.h"
 #include "websocket/websocket.h"
 
@@ -108,8 +107,7 @@ static VALUE websocket_give_back(VALUE self, VALUE message) {
   return Qnil;
 }
 
-NORETURN(static void raise_closed(const struct gyre_websocket *websocket));
-static void raise_closed(const struct gyre_websocket *websocket) {
+_Noreturn static void raise_closed(const struct gyre_websocket *websocket) {
   if (!websocket->end.code) rb_raise(closed_error, "the WebSocket was closed here");
   rb_raise(closed_error, "the WebSocket is closed: %u %.*s", websocket->end.code, websocket->end.length,
            websocket->end.reason ? websocket->end.reason : "");

@@ -1,8 +1,6 @@
 /* Checks UTF-8 in pieces (utf8.h): eight ASCII bytes at a time, others by branches. */
 #include "websocket/utf8.h"
 
-#include <string.h>
-
 #define HIGH_BITS UINT64_C(0x8080808080808080)
 
 /* Begins a character of several bytes. The bounds of its second byte exclude overlong forms,

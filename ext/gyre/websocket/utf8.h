@@ -1,9 +1,7 @@
 /* Checks a WebSocket's text as UTF-8 (RFC 3629), in pieces. Called by input.c. No ruby.h. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "feature.h"
 
 /* All zero: at a character's beginning. */
 struct gyre_utf8 {

@@ -7,8 +7,6 @@
 #include "http/h1/parser.h"
 #include "http/scan.h"
 
-#include <string.h>
-
 enum chunked_phase {
   CHUNK_SIZE,
   CHUNK_BLANK, /* a ";" must follow */

@@ -6,8 +6,7 @@
  *                              └── size 0 ─► TRAILERS */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include "feature.h"
 
 #define GYRE_HTTP1_CHUNK_LINE_BYTES_LIMIT 256        /* a size line with extensions and CRLF */
 #define GYRE_HTTP1_CHUNK_EXTENSION_BYTES_LIMIT 16384 /* all extensions of a body */

@@ -15,9 +15,7 @@
 #include "net/socket_wait.h"
 #include "net/transport_object.h"
 
-#include <errno.h>
 #include <ruby/io.h>
-#include <string.h>
 
 #define HEAD_BYTES 2048 /* longest request head that is built on the stack */
 #define FIELDS_LIMIT 256
@@ -79,13 +77,11 @@ static struct client *get(VALUE self) {
   return client;
 }
 
-NORETURN(static void protocol_error(const struct gyre_transport_object *object, const char *reason));
-static void protocol_error(const struct gyre_transport_object *object, const char *reason) {
+_Noreturn static void protocol_error(const struct gyre_transport_object *object, const char *reason) {
   rb_raise(rb_path2class("Gyre::ProtocolError"), "%" PRIsVALUE " sent %s", object->peer, reason);
 }
 
-NORETURN(static void cut(const struct gyre_transport_object *object, const char *where));
-static void cut(const struct gyre_transport_object *object, const char *where) {
+_Noreturn static void cut(const struct gyre_transport_object *object, const char *where) {
   rb_raise(rb_eEOFError, "%" PRIsVALUE " closed the connection %s", object->peer, where);
 }
 

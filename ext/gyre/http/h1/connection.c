@@ -6,9 +6,6 @@
 #include "http/h1/fields.h"
 #include "http/h1/h1.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 #define RECENT_NS INT64_C(1000000000) /* a client counts as active this long after a response */
 
 /* connection->phase, and connection->own's type. */

@@ -7,10 +7,8 @@
 #include "http/hijack.h"
 #include "http/response_head.h"
 
-#include <errno.h>
 #include <ruby/io.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/uio.h>
 
 #define COPY_BYTES_LIMIT 16384 /* longest body copied after its head */
@@ -22,8 +20,7 @@ static VALUE exchange_class, line_end;
 
 /* --- the response --- */
 
-NORETURN(static void write_failed(struct gyre_http_exchange *exchange, int error));
-static void write_failed(struct gyre_http_exchange *exchange, int error) {
+_Noreturn static void write_failed(struct gyre_http_exchange *exchange, int error) {
   gyre_http_connection_close(exchange->connection, false);
   rb_syserr_fail(error, "write a response");
 }

@@ -8,8 +8,6 @@
 #include "http/h1/fields.h"
 #include "http/scan.h"
 
-#include <string.h>
-
 int gyre_http1_refuse(struct gyre_http_head *head, uint16_t status, const char *reason) {
   head->phase = PHASE_REFUSED;
   head->status = status;

@@ -4,8 +4,6 @@
 
 #include "http/h1/parser.h"
 
-#include <stdbool.h>
-
 /* Phases of a head. A section of fields starts with FIELD; DONE and REFUSED are final. */
 enum gyre_http1_phase {
   PHASE_START,

@@ -7,8 +7,6 @@
 #include "http/h1/fields.h"
 #include "http/scan.h"
 
-#include <string.h>
-
 static int refuse_target(struct gyre_http_head *head, char byte) {
   if (byte == '#') return gyre_http1_refuse(head, 400, "a fragment in the request target");
   if (byte == '\r' || byte == '\n') return gyre_http1_refuse(head, 400, "a request line without a version");

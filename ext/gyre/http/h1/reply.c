@@ -5,8 +5,6 @@
 #include "http/h1/fields.h"
 #include "http/scan.h"
 
-#include <string.h>
-
 #define LINE_BYTES_MIN 14 /* of "HTTP/1.1 200" CRLF */
 
 /* HTTP-version SP 3DIGIT [ SP reason ]; `end` is the CR. Servers often omit the space before an

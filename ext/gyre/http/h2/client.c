@@ -1,15 +1,11 @@
 /* An HTTP/2 client's connection (client.h): moves frames, wakes fibers, detects a dead server, ends
  * the connection. Never waits if there is a loop; makes no request. */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_NGHTTP2
 
 #include "http/h2/client.h"
 #include "loop/forks.h"
 #include "net/net.h"
 #include "net/socket_wait.h"
-
-#include <errno.h>
 
 #define SENDS_AT_ONCE 8
 #define RECEPTIONS 4                       /* maximum in a row, before others get their turn */

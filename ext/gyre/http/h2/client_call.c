@@ -7,8 +7,6 @@
  *               \---another final head: the upload goes on, beginning of the body is kept
  *
  * The caller is told of an interim head (1xx), which changes no state. */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_NGHTTP2
 
 #include "http/exchange.h"
@@ -17,8 +15,6 @@
 #include "loop/forks.h"
 #include "net/socket_wait.h"
 #include "net/transport_object.h"
-
-#include <errno.h>
 
 #define PIECE_BYTES (128 * 1024) /* maximum bytes of a body returned by one call */
 #define EARLY_BYTES (32 << 20)   /* maximum bytes of a response kept until its request is sent */
@@ -69,13 +65,11 @@ static VALUE peer_of(const struct gyre_http2_client *client) {
   return rb_funcall(client->transport_object, rb_intern("peer"), 0);
 }
 
-NORETURN(static void protocol_error(const struct gyre_http2_client *client, const char *what, const char *detail));
-static void protocol_error(const struct gyre_http2_client *client, const char *what, const char *detail) {
+_Noreturn static void protocol_error(const struct gyre_http2_client *client, const char *what, const char *detail) {
   rb_raise(rb_path2class("Gyre::ProtocolError"), "%" PRIsVALUE " %s%s", peer_of(client), what, detail);
 }
 
-NORETURN(static void ended(const struct gyre_http2_client *client));
-static void ended(const struct gyre_http2_client *client) {
+_Noreturn static void ended(const struct gyre_http2_client *client) {
   VALUE peer = peer_of(client);
   if (client->entry.forks != gyre_forks)
     rb_raise(rb_eIOError, "a connection from before a fork is the parent process's");
@@ -91,8 +85,7 @@ static void ended(const struct gyre_http2_client *client) {
   rb_raise(rb_eEOFError, "%" PRIsVALUE " closed the connection", peer);
 }
 
-NORETURN(static void cut(const struct gyre_http2_client *client, const struct gyre_http2_stream *stream));
-static void cut(const struct gyre_http2_client *client, const struct gyre_http2_stream *stream) {
+_Noreturn static void cut(const struct gyre_http2_client *client, const struct gyre_http2_stream *stream) {
   if (stream->head.status) protocol_error(client, "sent ", stream->head.reason);
   if (client->state != GYRE_HTTP2_CLIENT_OPEN || client->entry.forks != gyre_forks) ended(client);
   if (!stream->peer_reset && !client->session.left) protocol_error(client, "sent a response that breaks HTTP/2", "");
@@ -134,8 +127,7 @@ static void doubt(const struct gyre_http2_call *call) {
   if (gyre_http2_client_now(client) - call->began_ns >= DOUBT_NS) gyre_http2_client_doubt(client);
 }
 
-NORETURN(static void time_out(const struct gyre_http2_call *call, enum gyre_http_client_step step, int64_t limit_ns));
-static void time_out(const struct gyre_http2_call *call, enum gyre_http_client_step step, int64_t limit_ns) {
+_Noreturn static void time_out(const struct gyre_http2_call *call, enum gyre_http_client_step step, int64_t limit_ns) {
   doubt(call);
   gyre_http_client_time_out(peer_of(client_of(call)), step, limit_ns);
 }

@@ -1,13 +1,8 @@
 /* Runs an HTTP/2 connection on the loop: moves frames, wakes fibers, checks time limits, ends the
  * connection. Output is sent at the turn's end. Never waits. */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_NGHTTP2
 
 #include "http/h2/h2.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 #define SENDS_AT_ONCE 8
 #define BODIES_LOOKED_AT_NS INT64_C(500000000) /* interval of checks on awaited bodies */

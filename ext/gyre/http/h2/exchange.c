@@ -1,8 +1,6 @@
 /* An HTTP/2 exchange: reads the request, and queues the response in the stream. Queued bytes are
  * sent at the turn's end as windows and socket allow. A fiber parks once limits.http2.output bytes
  * are queued. Fetches exchange and stream again after each wait, because they may have ended. */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_NGHTTP2
 
 #include "http/h2/client.h"
@@ -11,9 +9,7 @@
 #include "http/response_head.h"
 #include "http/scan.h"
 
-#include <errno.h>
 #include <ruby/io.h>
-#include <unistd.h>
 
 #define FILE_BYTES (32 * 1024) /* maximum bytes per read of a file */
 #define LEAST_BYTES 4096       /* bytes that may be queued even beyond the budget */
@@ -22,8 +18,7 @@ static VALUE exchange_class, key_protocol;
 
 /* --- the response --- */
 
-NORETURN(static void write_failed(struct gyre_http_exchange *exchange, int error));
-static void write_failed(struct gyre_http_exchange *exchange, int error) {
+_Noreturn static void write_failed(struct gyre_http_exchange *exchange, int error) {
   struct gyre_http2_exchange *own = gyre_http2_of(exchange);
   gyre_http2_stream_cut(own->stream);
   own->cut = true;
@@ -40,8 +35,7 @@ static VALUE room_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-NORETURN(static void client_is_slow(struct gyre_http_exchange *exchange));
-static void client_is_slow(struct gyre_http_exchange *exchange) {
+_Noreturn static void client_is_slow(struct gyre_http_exchange *exchange) {
   gyre_http2_of(exchange)->cut = true;
   gyre_http2_stream_reset(gyre_http2_stream_of(exchange), GYRE_HTTP2_CANCEL);
   gyre_http2_connection_send(exchange->connection);

@@ -3,9 +3,6 @@
 #include "http/h2/session.h"
 #include "http/scan.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #define FIELDS_FIRST 16

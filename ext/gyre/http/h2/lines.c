@@ -1,14 +1,8 @@
 /* Fields for libnghttp2 (lines.h). */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_NGHTTP2
 
 #include "http/h2/lines.h"
 #include "http/scan.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 bool gyre_http2_is_of_connection(const char *name, size_t length) {
   switch (length) {

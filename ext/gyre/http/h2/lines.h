@@ -1,8 +1,9 @@
 /* A list of fields for libnghttp2, pointing into the caller's text. */
 #pragma once
 
+#include "feature.h"
+
 #include <nghttp2/nghttp2.h>
-#include <stdbool.h>
 
 #define GYRE_HTTP2_LINES_ON_STACK 48
 

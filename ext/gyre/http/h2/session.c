@@ -1,15 +1,10 @@
 /* HTTP/2's frames and streams by libnghttp2 (see h2/session.h). */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_NGHTTP2
 
-#include "http/h2/lines.h"
 #include "http/h2/session.h"
+#include "http/h2/lines.h"
 
-#include <errno.h>
 #include <nghttp2/nghttp2.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FIRST_STREAMS 100    /* a client's maximum until SETTINGS come (RFC 9113, section 6.5.2) */
 #define BYTES_FOR_TOKEN 1024 /* body bytes that earn one more control frame */

@@ -12,8 +12,6 @@
 #include "loop/list.h"
 #include "net/transport.h"
 
-#include <stdbool.h>
-
 #define GYRE_HTTP2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define GYRE_HTTP2_PREFACE_BYTES (sizeof(GYRE_HTTP2_PREFACE) - 1)
 

@@ -4,15 +4,9 @@
  *
  *   upgrade ─► the handler returns: the tunnel owns the stream ─► closed: its queue is sent
  */
-#include "feature.h"
-
 #ifdef GYRE_HAVE_NGHTTP2
 
 #include "http/h2/h2.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define HEAD_BYTES_LIMIT 16384
 
