@@ -21,6 +21,11 @@ class HTTPProxyTimesTest < Minitest::Test
     assert_in_delta 16, snapshot["sum_s"], 12
   end
 
+  def test_the_first_of_several_proxies_counts
+    @times.add(env = { "HTTP_X_REQUEST_START" => "t=#{now - 5}, t=#{now - 1}" })
+    assert_in_delta 5, env["gyre.proxy_s"], 1.5
+  end
+
   def test_a_clock_that_is_behind_counts_as_no_time
     @times.add(env = { "HTTP_X_REQUEST_START" => "t=#{now + 100}" })
     assert_equal 0.0, env["gyre.proxy_s"]

@@ -20,9 +20,10 @@ module Gyre
         @sum_s = 0.0
       end
 
-      # Sets gyre.proxy_s in env. Ignores an invalid header.
+      # Sets gyre.proxy_s in env. Of the header of several proxies, the first one counts. Ignores an
+      # invalid header.
       def add(env)
-        start = env["HTTP_X_REQUEST_START"][/\A(?:t=)?(\d{9,20}(?:\.\d+)?)\z/, 1]&.to_f or return
+        start = env["HTTP_X_REQUEST_START"][/\A(?:t=)?(\d{9,20}(?:\.\d+)?)(?:,|\z)/, 1]&.to_f or return
         start /= 1000 while start > SECONDS_LIMIT
         seconds = Process.clock_gettime(Process::CLOCK_REALTIME) - start
         return if seconds > LONGEST_S
