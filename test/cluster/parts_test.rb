@@ -105,6 +105,19 @@ class ClusterPartsTest < Minitest::Test
     end
   end
 
+  # Else the sums would fall until each worker has reported again.
+  def test_the_next_program_has_the_last_figures_of_each_worker
+    [[{ "requests" => 7 }, 7], [{ "requests" => "x" }, nil]].each do |snapshot, requests|
+      with_links do |near, _|
+        former, crew = Array.new(2) { Crew.new(nil, nil, Gyre::Web::Metrics) }
+        former.members << Member::Worker.new(near, generation: 1, index: 1, pid: Process.pid).tap { |worker| worker.report(snapshot) }
+        crew.restore(JSON.parse(JSON.generate(former.to_h(links: false))))
+        assert_equal [requests], (crew.workers.map { |worker| worker.snapshot&.fetch("requests") })
+        crew.workers.first.link.close
+      end
+    end
+  end
+
   def test_a_hook_that_raises_has_only_its_own_part_of_the_trace
     hooks = Hooks.new({ after_fork: [-> { raise "no database" }] })
     error = assert_raises(RuntimeError) { hooks.call(:after_fork, 1) }

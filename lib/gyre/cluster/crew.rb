@@ -81,7 +81,8 @@ module Gyre
       attr_reader :ended # summed counters of ended workers (see `figures`)
 
       # Calls `heed.message(member, name, value)` and `heed.member_ended(member, status)`. `figures`
-      # checks snapshots (readable?) and adds them (add), as Gyre::Web::Metrics does.
+      # checks snapshots (readable?), adds them (add) and keeps their labels (reserve), as
+      # Gyre::Web::Metrics does.
       def initialize(log, heed, figures)
         @log = log
         @figures = figures
@@ -98,6 +99,7 @@ module Gyre
         @ended = former["ended"]
         @publishers = former["publishers"].to_a.map { |kept| Link.new(kept["descriptor"], input: kept["input"].unpack1("m0")) }
         @members = former.fetch("members").map { |kept| KINDS.fetch(kept["role"]).restore(kept) }
+        workers.each { |worker| worker.reported = nil unless @figures.readable?(worker.snapshot) } # of another version
       end
 
       # Called on the supervisor's loop.
@@ -156,6 +158,7 @@ module Gyre
         raise LinkError, "a snapshot that cannot be read" unless @figures.readable?(snapshot)
 
         worker.report(snapshot)
+        @ended = @figures.reserve(@ended, snapshot)
       end
 
       # Returns snapshots by unique names, such as "2", "2 (leaving)" and "2 (leaving, 2)".

@@ -143,14 +143,16 @@ module Gyre
         ROLE = "worker"
         FIRST_PHASE = :booting
         MESSAGES = %w[pid ready failed snapshot broadcast answer].freeze # that it sends
-        KEPT = [*Member::KEPT, :index].freeze
+        KEPT = [*Member::KEPT, :index, :reported].freeze
 
         attr_reader :index # its number, from 1
         attr_reader :outbox # messages to it
+        attr_accessor :reported # its last snapshot, and when that came; or nil
 
-        def initialize(link, index:, **state)
+        def initialize(link, index:, reported: nil, **state)
           super(link, **state)
           @index = index
+          @reported = reported
           @asked = {} # number of a question => Promise of the answer
         end
 
@@ -211,10 +213,10 @@ module Gyre
         def forget_all(reason) = @asked.keys.each { |number| forget(number, reason) }
 
         # Stores its snapshot.
-        def report(snapshot) = @report = [snapshot, Clock.now]
+        def report(snapshot) = @reported = [snapshot, Clock.now]
 
         # Its last snapshot, with its age.
-        def snapshot = @report&.then { |snapshot, at_s| snapshot.merge("report_age_s" => (Clock.now - at_s).round(3)) }
+        def snapshot = @reported&.then { |snapshot, at_s| snapshot.merge("report_age_s" => (Clock.now - at_s).round(3)) }
 
         private
 

@@ -71,10 +71,10 @@ module Gyre
 
       def line(text) = %({"broadcast":#{text}}\n)
 
-      # Sends the last broadcasts and answers at the worker's end. Reports lost broadcasts.
+      # Sends the last broadcasts, answers and figures at the worker's end. Reports lost broadcasts.
       def send_rest
         @outbox.push("")
-        rest = [*@outbox.take.reject(&:empty?).map { |text| line(text) }, *@answers.rest]
+        rest = [*@outbox.take.reject(&:empty?).map { |text| line(text) }, *@answers.rest, *@last_snapshot]
         Timeout.timeout(END_S) { @link.write(rest.join) }
       rescue LinkError, Timeout::Error
         lost = @link.output.scan(/^\{"broadcast"/).size
@@ -105,6 +105,8 @@ module Gyre
           tell(snapshot: @server.snapshot)
           sleep(BEAT_S)
         end
+      ensure
+        @last_snapshot = Link.line(snapshot: @server.snapshot)
       end
 
       def tell(message) = write(Link.line(message))

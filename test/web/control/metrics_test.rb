@@ -42,6 +42,22 @@ class WebMetricsTest < Minitest::Test
     refute families.key?("gyre_worker_route_requests")
   end
 
+  def test_routes_stay_apart_from_the_others_whichever_worker_ends_first
+    workers = Array.new(3) { |worker| snapshot.merge("routes" => { "requests" => Array.new(150) { |index| ["/#{worker}/#{index}", 1] }.to_h }) }
+    ended = nil
+    workers.each { |each| ended = Metrics.reserve(ended, each) }
+    rows = lambda do |live|
+      families = parse(**live.to_h { |each| [workers.index(each).to_s, each] }, ended: ended)
+      families["gyre_route_requests"].samples.to_h { |sample| [sample.labels["route"], sample.value] }
+    end
+    before = rows.call(workers)
+    assert_equal [201, 450.0, 250.0], [before.size, before.values.sum, before["(other)"]]
+    [2, 0, 1].each_with_index do |index, count|
+      ended = Metrics.add(ended, workers[index])
+      assert_equal before, rows.call(workers - workers.values_at(*[2, 0, 1].first(count + 1)))
+    end
+  end
+
   def test_sums_do_not_fall_when_a_worker_ends
     ended = Metrics.add(Metrics.add(nil, snapshot(requests: 5)), snapshot(requests: 6))
     families = parse("3" => snapshot(requests: 1), ended: ended)

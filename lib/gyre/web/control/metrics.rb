@@ -23,10 +23,15 @@ module Gyre
           info(out, snapshots)
           Figure::ALL.each do |family|
             by_worker = snapshots.transform_values { |snapshot| family.value(snapshot) }.compact
-            next if by_worker.empty?
+            gone = family.value(ended) if ended && family.type != :gauge
+            next if by_worker.empty? && gone.nil?
 
-            write(out, "gyre_", family, [[{}, total(family, by_worker.values, ended)]])
-            next if family.summed?
+            sum = total(family, by_worker.values, gone)
+            sum = sum.reject { |_, part| part.zero? } if family.summed?
+            next if sum == {}
+
+            write(out, "gyre_", family, [[{}, sum]])
+            next if family.summed? || by_worker.empty?
 
             write(out, "gyre_worker_", family, by_worker.map { |name, value| [{ "worker" => name }, value] })
           end
@@ -49,6 +54,18 @@ module Gyre
           end
         end
 
+        # Adds the labels of a snapshot's routes to a sum, as zeros: those that are in the sum stay
+        # apart from "(other)" in each later one, whichever workers end first.
+        def reserve(sum, snapshot)
+          families = Figure::ALL.select(&:summed?)
+          known = (sum && families.first.value(sum)) || {}
+          labels = families.flat_map { |family| family.value(snapshot).to_h.keys }.uniq
+          return sum if known.size >= LABELS_LIMIT || labels.all? { |label| known.key?(label) }
+
+          zeros = labels.to_h { |label| [label, 0] }
+          add(sum, families.each_with_object({}) { |family, all| (all[family.path.first] ||= {})[family.path.last] = zeros })
+        end
+
         private
 
         def fits?(family, value)
@@ -60,11 +77,11 @@ module Gyre
           counts.is_a?(Array) && counts.size == Snapshot::BOUNDS_S.size + 1 && counts.all?(Numeric) && value["sum_s"].is_a?(Numeric)
         end
 
-        def total(family, values, ended)
+        # `gone`: the value of all ended workers together, or nil.
+        def total(family, values, gone)
           return values.public_send(family.total) if family.total
 
-          gone = family.value(ended) if ended && family.type != :gauge
-          [*values, *[gone].compact].reduce { |one, other| plus(one, other) }
+          [*[gone].compact, *values].reduce { |one, other| plus(one, other) }
         end
 
         def plus(one, other)
