@@ -72,7 +72,7 @@ class CLITopTest < Minitest::Test
       tmux.run("resize-window", "-t", "top", "-x", "60", "-y", "12")
       tmux.expect(/\A.{0,60}$/)
       assert_operator tmux.screen.lines.map { |line| line.chomp.length }.max, :<=, 60
-      tmux.run("send-keys", "-t", "top", "q")
+      tmux.key("q")
       File.write(File.join(program.folder, "go"), "")
       waiting.read
       waiting.close
@@ -82,12 +82,61 @@ class CLITopTest < Minitest::Test
     end
   end
 
+  BUSY = <<~'RUBY'
+    CPU = Process::CLOCK_THREAD_CPUTIME_ID
+    def compute(seconds)
+      end_s = Process.clock_gettime(CPU) + seconds
+      nil while Process.clock_gettime(CPU) < end_s
+    end
+    run(lambda do |env|
+      env["gyre.route"] = "/organizations/:organization_id/projects/:project_id/reports/yearly" if env["PATH_INFO"].start_with?("/o")
+      compute(env["PATH_INFO"] == "/busy" ? 0.05 : 0.002)
+      [200, {}, []]
+    end)
+  RUBY
+
+  # A single look has the figures of the server's whole life.
+  def test_r_shows_routes_and_goes_back
+    in_tmux(app: BUSY) do |tmux, program|
+      top = "#{RbConfig.ruby} -I#{File.join(ROOT, "lib")} #{EXE} top --interval 600 #{address(program)}"
+      tmux.type(top)
+      tmux.expect(/no request is running/)
+      tmux.key("r")
+      idle = routes(tmux) { |found| found["(loop)"] }
+      assert_equal ["- -"], idle.values.map { |_, *counts| counts.first(2).join(" ") }.uniq, "no request has come"
+      tmux.key("q")
+      10.times { program.get("/busy") }
+      20.times { |number| program.get("/o/#{number}") }
+      tmux.expect(/^ready:$/)
+      tmux.type(top)
+      tmux.expect(/no request is running/)
+      tmux.key("r")
+      rows = routes(tmux) { |found| found["/busy"] }
+      cpu, rate, each, blocked, longest, objects = rows.fetch("/busy")
+      assert_match(/\A\d+% \d+\.\d 5\d ms \d+% \d+ ms [\d,.]+\z/, [cpu, rate, each, blocked, longest, objects].join(" "))
+      assert_in_delta 50, each.to_i, 8
+      assert_operator longest.to_i, :>=, 50
+      assert_in_delta rate.to_f * 0.05 * 100, cpu.to_i, (rate.to_f * 0.05 * 15) + 1
+      long = rows.keys.grep(%r{\A/organizations}).first
+      assert_equal "/organizations/:organization_id/projects/:project_id/reports/yearly"[-10..], long[-10..]
+      assert_operator rows.fetch(long)[2].to_f, :<, 5
+      tmux.run("resize-window", "-t", "top", "-x", "60", "-y", "12")
+      tmux.expect(/BLOCKED  ROUTE/)
+      assert_operator tmux.screen.lines.map { |line| line.chomp.length }.max, :<=, 60
+      assert_match(%r{%  /organiz\.\.reports/yearly$}, tmux.screen)
+      tmux.key("r")
+      tmux.expect(/no request is running/)
+      tmux.key("q")
+      tmux.expect(/^ready:$/)
+    end
+  end
+
   def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again
     in_tmux do |tmux, program|
       before = stty(tmux)
       tmux.type("set -m; #{RbConfig.ruby} -I#{File.join(ROOT, "lib")} #{EXE} top --interval 0.1 #{address(program)}")
       tmux.expect(/no request is running/)
-      tmux.run("send-keys", "-t", "top", "C-z")
+      tmux.key("C-z")
       tmux.expect(/Stopped/)
       refute_includes tmux.screen, "requests/s", "the screen is the shell's"
       assert_equal before, stty(tmux)
@@ -95,7 +144,7 @@ class CLITopTest < Minitest::Test
       tmux.expect(/no request is running/)
       waiting = program.request("/wait")
       tmux.expect(%r{GET /wait +127\.0\.0\.1})
-      tmux.run("send-keys", "-t", "top", "q")
+      tmux.key("q")
       File.write(File.join(program.folder, "go"), "")
       waiting.read
       waiting.close
@@ -112,7 +161,7 @@ class CLITopTest < Minitest::Test
       program.signal("TERM")
       program.status
       tmux.expect(/refused/i)
-      tmux.run("send-keys", "-t", "top", "C-c")
+      tmux.key("C-c")
       tmux.expect(/^ready:$/)
       refute_includes tmux.screen, "requests/s"
       assert_equal before, stty(tmux)
@@ -140,22 +189,33 @@ class CLITopTest < Minitest::Test
 
     def type(text) = run("send-keys", "-t", "top", text, "Enter")
 
+    def key(name) = run("send-keys", "-t", "top", name)
+
     def expect(pattern)
       @test.eventually(what: "#{pattern.inspect} on the screen") { screen.match(pattern) }
     end
   end
   private_constant :Tmux
 
-  def in_tmux
+  def in_tmux(**options)
     need_terminal
     path = need_program("tmux")
-    serve("--metrics", "127.0.0.1:0") do |program|
+    serve("--metrics", "127.0.0.1:0", **options) do |program|
       tmux = Tmux.new(self, path, File.join(program.folder, "tmux"))
       tmux.run("new-session", "-d", "-s", "top", "-x", "120", "-y", "30", "env PS1='ready: ' ENV= NO_COLOR= sh")
       tmux.expect(/^ready:$/)
       yield tmux, program
     ensure
       tmux&.run("kill-server")
+    end
+  end
+
+  # Returns the cells of each route on the screen.
+  def routes(tmux)
+    eventually do
+      rows = tmux.screen[/ROUTE OR TASK\n(.*)/m, 1].to_s.lines.filter_map { |line| line.strip.split(/ {2,}/) if line.include?("%") }
+      rows = rows.to_h { |*cells, label| [label, cells] }
+      rows if rows.any? && (!block_given? || yield(rows))
     end
   end
 

@@ -96,6 +96,22 @@ class CLITopViewTest < Minitest::Test
     assert_equal 1, View.new(status(worker), routes: true).lines.count { |line| line.include?("ROUTE") }
   end
 
+  def test_narrow_terminals_have_fewer_figures_and_both_ends_of_a_long_route
+    long = "/api/v1/organizations/:organization_id/projects/:id"
+    busy = worker.tap { |each| each["snapshot"]["routes"] = { "cpu_s" => { long => 1.0, "/a" => 0.5 }, "requests" => { long => 10 } } }
+    { 120 => ["OBJECTS/S", long], 80 => ["OBJECTS/S", "/api/v1..d/projects/:id"], 60 => ["BLOCKED", "/api/v1/..d/projects/:id"],
+      48 => ["CPU/REQ", "/api/v1..projects/:id"], 30 => ["REQ/S", "/api..cts/:id"], 12 => ["REQ/S", ""] }.each do |width, (last, label)|
+      lines = View.new(status(busy), routes: true).lines(width, 24)
+      assert_operator lines.map(&:length).max, :<=, width
+      heads, first, second = lines.last(3)
+      next if width < 30
+
+      assert_match(/ #{last}  ROUTE/, heads)
+      assert_equal label, first[/  (\S+)\z/, 1], width
+      assert_equal ["/a", first.index(label)], [second[/  (\S+)\z/, 1], second.index("/a")], width
+    end
+  end
+
   def test_an_error_stands_beside_the_last_status
     assert_equal "it is gone", View.new(status(worker), nil, error: "it is gone").lines[1]
     assert_includes View.new(nil, nil, error: "refused", server: "tcp://a:1").lines.join, "tcp://a:1: asking"

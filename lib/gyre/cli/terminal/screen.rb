@@ -36,7 +36,8 @@ module Gyre
         height, width = @out.winsize
         height, width = 24, 80 if height.zero? || width.zero? # a terminal that does not tell
         lines = yield(width, height, @paint).first(height)
-        @out.write(HOME + lines.map { |line| "#{line}#{REST_OF_LINE}" }.join("\r\n") + REST_OF_SCREEN)
+        # Erased before it is written: after a full line the cursor stands on its last character.
+        @out.write(HOME + lines.map { |line| "#{REST_OF_LINE}#{line}" }.join("\r\n") + ("\r\n#{REST_OF_SCREEN}" if lines.size < height).to_s)
         @out.flush
       end
 

@@ -102,22 +102,37 @@ module Gyre
            end]
         end
 
-        ROUTE = "%6s %8s %9s %8s %9s %10s  %s"
-        private_constant :ROUTE
+        # Headings and widths; narrow terminals lack the last ones.
+        ROUTE_COLUMNS = [["CPU", 6], ["REQ/S", 9], ["CPU/REQ", 10], ["BLOCKED", 9], ["LONGEST", 10], ["OBJECTS/S", 11]].freeze
+        ROUTE_WIDTH = 20 # that a route has at least
+        private_constant :ROUTE_COLUMNS, :ROUTE_WIDTH
 
         # Of all workers, the most CPU first.
         def routes
           labels = snapshots.flat_map { |each| (each.dig("routes", "cpu_s") || {}).keys }.uniq
           rows = labels.map { |label| [label, *%w[cpu_s requests blocked_s allocations].map { |name| total("routes", name, label) }] }
-          [shown(format(ROUTE, "CPU", "REQ/S", "CPU/REQ", "BLOCKED", "LONGEST", "OBJECTS/S", "ROUTE OR TASK"), :bold),
-           *rows.sort_by { |label, cpu,| [-cpu, label] }.map { |row| shown(route(*row)) }]
+          columns = route_columns
+          [shown(route_row(columns, columns.map(&:first), "ROUTE OR TASK"), :bold),
+           *rows.sort_by { |label, cpu,| [-cpu, label] }.map { |row| shown(route_row(columns, route_cells(*row), row.first)) }]
         end
 
-        def route(label, cpu, requests, blocked, objects)
+        def route_columns
+          count = ROUTE_COLUMNS.size
+          count -= 1 while @width && count > 2 && ROUTE_COLUMNS.first(count).sum(ROUTE_WIDTH + 2, &:last) > @width
+          ROUTE_COLUMNS.first(count)
+        end
+
+        def route_cells(label, cpu, requests, blocked, objects)
           longest = snapshots.filter_map { |each| each.dig("routes", "longest_s", label) }.max
           counts = requests.zero? ? %w[- -] : [Figures.rate(requests), Figures.duration(cpu / requests)]
-          format(ROUTE, "#{(cpu * 100).round}%", *counts, "#{(blocked * 100).round}%", longest ? Figures.duration(longest) : "-",
-            Figures.rate(objects), label)
+          ["#{(cpu * 100).round}%", *counts, "#{(blocked * 100).round}%", longest ? Figures.duration(longest) : "-", Figures.rate(objects)]
+        end
+
+        # Omits the middle of a label that is too long, because its ends tell more.
+        def route_row(columns, cells, label)
+          room = @width && [@width - columns.sum(2, &:last), 5].max
+          label = "#{label[0, room / 3]}..#{label[-(room - 2 - (room / 3))..]}" if room && label.size > room
+          "#{columns.zip(cells).map { |(_, width), cell| cell.rjust(width) }.join}  #{label}"
         end
 
         # Joins words to lines of the terminal's width.
