@@ -13,7 +13,7 @@ module GyreTest
     "churn" => %w[test/websocket/churn_test.rb],
     "churn:client" => %w[test/http/client/churn_test.rb],
     "crash" => %w[test/log/crash_test.rb test/log/output/crash_test.rb],
-    "frameworks" => %w[cable_pool cable_restarts cable_sockets cable differential frameworks rails thin]
+    "frameworks" => %w[cable_pool cable_restarts cable_sockets cable differential frameworks rails routes thin]
       .map { |name| "test/frameworks/#{name}_test.rb" },
     "first_minutes" => %w[test/first_minutes_test.rb],
     "gem" => %w[test/gem_test.rb],

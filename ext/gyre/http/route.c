@@ -7,10 +7,11 @@
 #define SEGMENT_BYTES 20 /* maximum bytes of a segment that is kept */
 #define PATTERN_BYTES 120
 
-static const char *const names[] = {"gyre.route", "action_dispatch.route", "action_dispatch.route_uri_pattern",
-                                    "sinatra.route"};
-enum { SOURCES = 4, SINATRA = 3 };
-static VALUE keys[SOURCES], key_grape, key_info, key_path, finder;
+/* In the order of Route.of. */
+static const char *const names[] = {"gyre.route", "sinatra.route", "grape.routing_args", "action_dispatch.route",
+                                    "action_dispatch.route_uri_pattern"};
+enum { OWN, SINATRA, GRAPE, SOURCES = 5 };
+static VALUE keys[SOURCES], key_info, key_path, finder;
 static bool frameworks; /* one that sets routes is loaded */
 
 /* Copies a path without its variable parts: segments with digits or of more than 20 bytes become *.
@@ -44,7 +45,7 @@ static VALUE failed(VALUE nothing, VALUE error) { return Qnil; }
 
 /* Returns the route that was set, a String; else nil. `asks`: may call Ruby code. */
 static VALUE named_route(VALUE env, bool asks) {
-  VALUE route = rb_hash_lookup(env, keys[0]);
+  VALUE route = rb_hash_lookup(env, keys[OWN]);
   if (NIL_P(route) && asks && frameworks)
     route = rb_rescue2(ask_finder, env, failed, Qnil, rb_eStandardError, (VALUE)0);
   return RB_TYPE_P(route, T_STRING) ? route : Qnil;
@@ -62,16 +63,15 @@ static VALUE find_route(VALUE env) {
 
 /* Finds where Route.of finds a name. */
 static VALUE find_source(VALUE env) {
-  VALUE source = Qnil;
   for (int i = 0; i < SOURCES; i++) {
-    if (NIL_P(source = rb_hash_lookup(env, keys[i]))) continue;
+    VALUE source = rb_hash_lookup(env, keys[i]);
+    if (i == GRAPE) source = RB_TYPE_P(source, T_HASH) ? rb_hash_lookup(source, key_info) : Qnil;
+    if (NIL_P(source)) continue;
     if (i != SINATRA || !RB_TYPE_P(source, T_STRING)) return source;
     const char *from = RSTRING_PTR(source), *space = memchr(from, ' ', (size_t)RSTRING_LEN(source));
     return space ? rb_str_subseq(source, space + 1 - from, RSTRING_END(source) - space - 1) : source; /* "GET /" */
   }
-  VALUE arguments = rb_hash_lookup(env, key_grape);
-  if (RB_TYPE_P(arguments, T_HASH)) source = rb_hash_lookup(arguments, key_info);
-  return NIL_P(source) ? path_route(env) : source;
+  return path_route(env);
 }
 
 static VALUE ask_name(VALUE source) { return rb_funcall(finder, rb_intern("name"), 1, source); }
@@ -138,7 +138,6 @@ struct gyre_sight_account *gyre_http_route_upgrade(VALUE self, bool events) {
 
 void gyre_init_http_route(void) {
   for (int i = 0; i < SOURCES; i++) keys[i] = gyre_kept(rb_interned_str_cstr(names[i]));
-  key_grape = gyre_kept(rb_interned_str_cstr("grape.routing_args"));
   key_info = ID2SYM(rb_intern("route_info"));
   key_path = gyre_kept(rb_interned_str_cstr("PATH_INFO"));
   gyre_sight_route = find_route;

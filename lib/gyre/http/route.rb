@@ -16,9 +16,10 @@ module Gyre
       # @param env [Hash] of a request, after the app has seen it
       # @return [String, nil] such as "/posts/:id"; nil: no framework has set one
       def of(env)
-        # Rails has the route from 8.1 on, its pattern from 7.1 on.
-        env["gyre.route"] || name(env["action_dispatch.route"] || env["action_dispatch.route_uri_pattern"]) ||
-          env["sinatra.route"]&.split(" ", 2)&.last || name(env["grape.routing_args"]&.dig(:route_info))
+        # Rails comes last, as it has only the mount's route for apps that are mounted in it. It has
+        # the route from 8.1 on, its pattern from 7.1 on.
+        env["gyre.route"] || env["sinatra.route"]&.split(" ", 2)&.last || name(env["grape.routing_args"]&.dig(:route_info)) ||
+          name(env["action_dispatch.route"] || env["action_dispatch.route_uri_pattern"])
       end
 
       # @param source [String, Object, nil] a pattern, or a route of Rails or Grape
