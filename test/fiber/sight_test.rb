@@ -101,7 +101,68 @@ module GyreTest
       assert_equal [0, 1], [running, usage].map { |each| each["/long"][:requests] }
     end
 
+    # Each stretch of the app's work is measured by the app itself; between them other requests run.
+    def test_sums_agree_with_the_app_s_clock_beside_programs_a_thread_and_garbage
+      truth = Hash.new(0)
+      app = lambda do |env|
+        path = env["PATH_INFO"]
+        2.times do
+          truth[path] += cpu_of { path == "/clock" ? compute(0.004) : 10_000.times { "x" * 100 } }
+          sleep 0.0005
+        end
+        [200, {}, []]
+      end
+      usage = usage_of(app, collects: true) do |_, served|
+        beside_busy_work do
+          clients = Array.new(6) { connect(served) }
+          clients.each_with_index.map { |client, index| Thread.new { 4.times { client.get("GET #{index.odd? ? "/clock" : "/strings"} HTTP/1.1") } } }
+                 .each(&:join)
+        end
+      end
+      assert_equal [12, 12], %w[/clock /strings].map { |path| usage[path][:requests] }
+      %w[/clock /strings].each { |path| assert_share truth[path], usage[path], path }
+    end
+
+    # Some begin others, and all work at the same time as requests of another route.
+    def test_sums_of_children_that_outlive_their_requests_agree_with_the_app_s_clock
+      truth = Hash.new(0)
+      ended = Thread::Queue.new
+      app = lambda do |env|
+        path = env["PATH_INFO"]
+        child = lambda do |depth|
+          3.times { sleep(0.002) && truth[path] += compute(0.002) }
+          depth.positive? ? Fiber.schedule { child.call(depth - 1) } : ended << true
+        end
+        Fiber.schedule { child.call(2) }
+        truth[path] += compute(0.001)
+        [200, {}, []]
+      end
+      usage = usage_of(app) do |client|
+        10.times { |number| client.get("GET #{number.odd? ? "/a" : "/b"} HTTP/1.1") }
+        10.times { ended.pop }
+        client.get("GET /b HTTP/1.1")
+        ended.pop
+      end
+      assert_equal [5, 6], %w[/a /b].map { |path| usage[path][:requests] }
+      %w[/a /b].each { |path| assert_share truth[path], usage[path], path }
+    end
+
     private
+
+    # Programs take the processors, and a thread of this process computes.
+    def beside_busy_work
+      programs = Array.new(2) { fork { nil while true } }
+      thread = Thread.new { compute(0.01) && sleep(0.001) while true }
+      yield
+    ensure
+      thread&.kill&.join
+      programs&.each { |pid| Process.kill(:KILL, pid) && Process.wait(pid) }
+    end
+
+    # The server's own code around the app's is a part of a request.
+    def assert_share(truth, row, route)
+      assert_includes((truth * 0.95)..((truth * 1.1) + (row[:requests] * Sight::OVERHEAD_S / 100)), row[:cpu_s], route)
+    end
 
     def usage_of(app, collects: false)
       usage = nil
@@ -136,6 +197,22 @@ class SightHTTP1Test < Minitest::Test
     assert_equal 10_000, requests.values.sum
     assert_operator usage.size, :<=, 200
     assert_operator requests["(other)"], :>, 9000
+  end
+
+  def test_pipelined_requests_of_two_routes_have_their_own_sums
+    truth = Hash.new(0)
+    app = lambda do |env|
+      path = env["PATH_INFO"]
+      truth[path] += compute(path == "/a" ? 0.0002 : 0.001)
+      sleep 0.0001 if path == "/b"
+      [200, {}, []]
+    end
+    usage = usage_of(app) do |client|
+      client.write("GET /a HTTP/1.1\r\nhost: gyre.test\r\n\r\nGET /b HTTP/1.1\r\nhost: gyre.test\r\n\r\n" * 100)
+      200.times { client.response }
+    end
+    assert_equal [100, 100], %w[/a /b].map { |path| usage[path][:requests] }
+    %w[/a /b].each { |path| assert_share truth[path], usage[path], path }
   end
 
   def test_rows_survive_compaction_and_stress
