@@ -3,6 +3,7 @@
 # The server over its sockets: what is answered, dropped, refused or truncated. Several cases are
 # what RubyDNS gets wrong.
 require "test_helper"
+require "support/certificates"
 require "support/dns_serving"
 
 class DNSServerTest < Minitest::Test
@@ -329,6 +330,52 @@ class DNSServerTest < Minitest::Test
     end
   end
 
+  def test_a_drain_answers_what_has_come_ends_connections_and_leaves_the_rest_in_the_sockets
+    Dir.mktmpdir do |folder|
+      cert, key = GyreTest::Certificates.new(folder).issue("server", alt: "IP:127.0.0.1")
+      contexts = { "127.0.0.1:0" => nil, "tls://127.0.0.1:0?cert=#{cert}&key=#{key}" => Gyre::TLS.client(verify: false) }
+      rules = proc { match("slow.test") { |t| sleep(0.2) && t.respond!("192.0.2.7") } }
+      contexts.each do |address, tls|
+        Gyre.run do |task|
+          server = Gyre::DNS::Server.new(address, &rules)
+          running = task.async { server.run }
+          by_udp = task.async { ask(server, "slow.test") } unless tls
+          by_tcp = task.async { ask_over(server, tls, "slow.test") }
+          idle = Gyre.connect("tcp://127.0.0.1:#{server.port}", tls: tls)
+          task.sleep(0.02) until server.stats[:waiting] == (tls ? 1 : 2)
+          server.drain(10)
+          assert_equal [0, 0], server.stats.values_at(:waiting, :connections)
+          answers = [by_udp, by_tcp].compact.map(&:wait)
+          assert_equal ["192.0.2.7"], answers.map { |answer| answer.answers.first.resource.address.to_s }.uniq
+          assert_nil(tls ? (idle.read(1) rescue nil) : idle.read(1))
+          later = [(task.async { ask(server, "slow.test") } unless tls), task.async { ask_over(server, tls, "slow.test") }].compact
+          task.sleep(0.1)
+          assert(later.none?(&:finished?) && server.stats[:waiting].zero?)
+          server.resume
+          assert_equal [1], later.map { |each| each.wait.answers.size }.uniq
+          server.stop
+          running.wait
+        ensure
+          idle&.abandon
+        end
+      end
+    end
+  end
+
+  def test_a_drain_ends_in_time
+    Gyre.run do |task|
+      server = Gyre::DNS::Server.new("127.0.0.1:0") { match("slow.test") { |t| sleep(0.5) && t.respond!("192.0.2.7") } }
+      running = task.async { server.run }
+      asking = task.async { ask(server, "slow.test") }
+      task.sleep(0.01) until server.stats[:waiting] == 1
+      assert_operator elapsed { server.drain(0.05) }, :<, 0.4
+      server.stop
+      running.wait
+    ensure
+      asking&.stop
+    end
+  end
+
   def test_each_response_is_logged
     log = StringIO.new
     serve(rules: zones { otherwise { |t| t.fail!(:NXDomain) } }, log: log) do |server|
@@ -343,5 +390,20 @@ class DNSServerTest < Minitest::Test
   def test_wrong_addresses_get_an_error
     ["unix:///x", "127.0.0.1:99999", "nonsense://x"].each { |address| assert_raises(ArgumentError, address) { Gyre::DNS::Server.new(address) } }
     serve { |server| assert_raises(Errno::EADDRINUSE) { Gyre::DNS::Server.new("127.0.0.1:#{server.port}") } }
+  end
+
+  private
+
+  def ask_over(server, tls, name)
+    Gyre.connect("tcp://127.0.0.1:#{server.port}", tls: tls) do |stream|
+      stream.write(framed(Gyre::DNS::Message.query(name, "A").encode))
+      Gyre::DNS::Message.parse(stream.read_exactly(stream.read_exactly(2).unpack1("n")))
+    end
+  end
+
+  def elapsed
+    began_s = monotonic_s
+    yield
+    monotonic_s - began_s
   end
 end

@@ -196,6 +196,21 @@ class NetServerTest < Minitest::Test
     end
   end
 
+  def test_connections_of_a_paused_server_wait
+    serving do |server|
+      former = keep(Gyre.connect(server.endpoints.first))
+      assert_equal "A\n", (former << "a\n").gets
+      server.paused = true
+      later = keep(Gyre.connect(server.endpoints.first))
+      later << "b\n"
+      assert_equal "C\n", (former << "c\n").gets
+      assert_equal 1, server.stats[:accepted]
+      server.paused = false
+      assert_equal "B\n", later.gets
+      server.paused = true
+    end
+  end
+
   def test_close_ends_the_server_and_its_connections
     serving do |server|
       peer = keep(Gyre.connect(server.endpoints.first))

@@ -63,6 +63,7 @@ struct receiver {
   struct gyre_deferred flushing;
   struct gyre_datagram_queue *queue;
   unsigned waiting, waiting_limit; /* number of rules that run or wait; its maximum */
+  bool paused;                     /* receives nothing */
 };
 
 static void receiver_mark(void *opaque) {
@@ -264,11 +265,12 @@ static void on_readable(struct gyre_loop *loop, struct gyre_watch *watch, unsign
   for (int round = 0; round < ROUNDS && count == GYRE_DATAGRAM_BATCH && receiver->packets.scheduler && !state;
        round++) {
     struct gyre_datagram_packet packets[GYRE_DATAGRAM_BATCH];
-    count = gyre_datagram_receive(receiver->packets.fd, REQUEST_BYTES, packets, GYRE_DATAGRAM_BATCH);
+    count =
+        receiver->paused ? 0 : gyre_datagram_receive(receiver->packets.fd, REQUEST_BYTES, packets, GYRE_DATAGRAM_BATCH);
     for (int i = 0; i < count; i++) answer(receiver, &packets[i], now_s);
     if (RARRAY_LEN(receiver->pending) > 0) rb_protect(start_rules, receiver->packets.client.self, &state);
   }
-  if (receiver->packets.scheduler) await_more(&receiver->packets, count);
+  if (receiver->packets.scheduler && !receiver->paused) await_more(&receiver->packets, count);
   if (state) rb_jump_tag(state);
 }
 
@@ -305,6 +307,15 @@ static VALUE receiver_stop(VALUE self) {
   struct receiver *receiver = get(self);
   if (receiver->packets.scheduler) stop_client(&receiver->packets.client);
   return Qnil;
+}
+
+/* If true, packets stay in the socket; responses to those received before are still sent. */
+static VALUE receiver_set_paused(VALUE self, VALUE paused) {
+  struct receiver *receiver = get(self);
+  receiver->paused = RTEST(paused);
+  if (!receiver->paused && receiver->packets.scheduler)
+    gyre_loop_report_again(&receiver->packets.scheduler->loop, &receiver->packets.watch, GYRE_READABLE);
+  return paused;
 }
 
 /* Number of rules that run or wait. */
@@ -491,6 +502,7 @@ void gyre_init_dns_packets(void) {
   rb_undef_alloc_func(receiver_class);
   rb_define_singleton_method(receiver_class, "new", receiver_new, 4);
   rb_define_method(receiver_class, "stop", receiver_stop, 0);
+  rb_define_method(receiver_class, "paused=", receiver_set_paused, 1);
   rb_define_method(receiver_class, "waiting", receiver_waiting, 0);
   VALUE forwarder_class = rb_define_class_under(gyre_mDNS, "Forwarder", rb_cObject);
   rb_undef_alloc_func(forwarder_class);

@@ -3,6 +3,7 @@
 # Serves zones and rules over UDP, TCP and TLS: binds, runs, reloads, counts. The extension receives
 # and sends packets, and answers questions about zones. Rules answer all other questions. Handles no
 # signals and reads no configuration.
+require "gyre/clock"
 require "gyre/net"
 require "gyre/net/tls"
 require "gyre/offload"
@@ -30,7 +31,10 @@ module Gyre
       # Maximum answers of a cache, of which cache_bytes usually allows fewer.
       CACHED_LIMIT = 100_000
       UNCACHED = Cache.new.stats.freeze
-      private_constant :STREAM_PLACES, :CACHED_LIMIT, :UNCACHED
+      # Seconds that a new connection has for its first question when the server drains.
+      FIRST_QUESTION_S = 0.25
+      DRAIN_STEP_S = 0.005
+      private_constant :STREAM_PLACES, :CACHED_LIMIT, :UNCACHED, :FIRST_QUESTION_S, :DRAIN_STEP_S
 
       # Binds the sockets, so that {#run} needs no privileges.
       # @param endpoints [Array<String>] host:port, udp://…, tcp://…, tls://host?cert=PATH&key=PATH
@@ -49,6 +53,7 @@ module Gyre
         @waiting = 0
         @stopped = Promise.new
         @receivers, @streams = [], []
+        @open = {}.compare_by_identity # connections
         reload
         @sockets = sockets || Sockets.new(endpoints.flat_map { |given| given.is_a?(Array) && !given.first.is_a?(Symbol) ? given : [given] })
         @sockets.each_stream do |listeners, tls|
@@ -86,6 +91,21 @@ module Gyre
 
       # Ends {#run}; unfinished responses are not sent.
       def stop = @stopped.resolve
+
+      # Leaves further questions in the sockets, for another process or {#resume}. Waits until those
+      # received are answered, and ends connections after their last answer.
+      # @param within_s [Numeric] seconds
+      # @return [void]
+      def drain(within_s)
+        until_s = Clock.now + within_s
+        pause(true)
+        sleep(FIRST_QUESTION_S) if @open.any?
+        @open.each_key { |stream| stream.to_io.shutdown(:RD) rescue nil } # after what has come; its client may be gone
+        sleep(DRAIN_STEP_S) until stats.values_at(:waiting, :connections).sum.zero? || Clock.now > until_s
+      end
+
+      # @return [void]
+      def resume = pause(false)
 
       # Reloads rules and zones. On failure the former rules and zones stay in use.
       # @raise [StandardError, ScriptError] raised by the rules or a zone
@@ -148,11 +168,14 @@ module Gyre
 
       private
 
+      def pause(paused) = [*@receivers, *@streams].each { |source| source.paused = paused }
+
       # Reads requests in order. Sends each response when it is ready (RFC 7766, section 6.2.1.1).
       def serve(stream)
         stream.read_timeout_s = @settings[:idle_timeout_s]
         stream.write_timeout_s = @settings[:idle_timeout_s]
         sockaddr = stream.to_io.remote_address.to_sockaddr
+        @open[stream] = true
         places = Semaphore.new(STREAM_PLACES)
         Gyre.run do # ends after the last of its rules
           while (head = stream.read(2)) && head.bytesize == 2
@@ -163,11 +186,13 @@ module Gyre
 
             places.async("rule") { answer_later(stream, found) }
           end
-        rescue Gyre::TimeoutError
+        rescue Gyre::TimeoutError, TLS::Truncated
           nil # the client sends no more questions
         end
-      rescue IOError, Errno::ENOTCONN, Errno::ECONNRESET, TLS::Truncated
+      rescue IOError, Errno::ENOTCONN, Errno::ECONNRESET
         nil # the client is gone
+      ensure
+        @open.delete(stream)
       end
 
       def answer_later(stream, transaction)

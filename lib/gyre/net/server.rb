@@ -5,6 +5,7 @@
 require "gyre/clock"
 require "gyre/settings/units"
 require "gyre/run"
+require "gyre/sync/promise"
 
 module Gyre
   # Listening and connecting sockets.
@@ -58,14 +59,25 @@ module Gyre
         close
       end
 
+      # If true, connections wait in the kernel's queue, until false.
+      # @api private
+      def paused=(paused)
+        @paused&.resolve
+        @paused = (Promise.new if paused)
+      end
+
       # @return [void]
-      def close = @listeners.each(&:close)
+      def close
+        @listeners.each(&:close)
+        self.paused = false
+      end
 
       private
 
       def accept_from(listener, connections, block)
         until listener.closed?
           Fiber.scheduler.pace
+          @paused&.wait
           case accepted = listener.accept
           when Array then admit(connections, *accepted, block)
           when nil then listener.to_io.wait_readable
