@@ -71,6 +71,16 @@ module Gyre
       def refuse_words(words)
         raise UsageError, "unexpected argument #{words.first}" if words.any?
       end
+
+      # Records a fault for --check; otherwise the first fault ends the start.
+      def noting
+        yield
+      rescue Error => error
+        raise unless @check
+
+        (@faults ||= []) << error.message
+        nil
+      end
     end
 
     class << self

@@ -29,6 +29,9 @@ module Gyre
     SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reload, "USR1" => :rolling_restart, "USR2" => :restart, "TTIN" => :grow,
                 "TTOU" => :shrink, "CHLD" => :reap }.freeze
 
+    # Maximum seconds for cancelled fibers to end.
+    UNWIND_S = 1.0
+
     # Calls all steps in order, even if one raises.
     def self.each_of(step, *others)
       step.call
@@ -83,7 +86,37 @@ module Gyre
 
     # Runs the block in the current task, or in a Gyre.run if there is none. Starts no child in the
     # current task for it, because a stop ends children before their parent.
-    def in_task(&block) = Task.current? ? block.call : Gyre.run(@name, &block)
+    def in_task
+      return yield if Task.current?
+
+      Gyre.run(@name) do |task|
+        yield
+      ensure
+        cancel_fibers(task) if cancels?
+      end
+    end
+
+    # Whether the end of a run that has started the loop cancels what is left there.
+    def cancels? = false
+
+    # Cancels the application's fibers, because an endless one would keep the process alive.
+    def cancel_fibers(task)
+      first = true
+      deadline = Clock.now + UNWIND_S
+      loop do
+        others = Fiber.scheduler.waits.map(&:fiber) - [Fiber.current, task.fiber]
+        return if others.empty?
+
+        others.each { |fiber| Fiber.scheduler.fiber_interrupt(fiber, Gyre::Stop.new("the server has stopped")) } if first
+        first = false
+        return give_up("#{others.size} cancelled fibers of the app go on") if Clock.now > deadline
+
+        sleep(0.01)
+      end
+    end
+
+    # Called if cancelled fibers continue.
+    def give_up(_what); end
 
     def handle_signals(&block)
       return yield unless @signals
@@ -109,6 +142,7 @@ module Gyre
       return (on_stop_now if now || hasty?) if stopping?
 
       @phase = :stopping
+      @restarting&.stop # else the next program would serve on
       @manager&.stopping
       on_stop(now)
     end
@@ -118,6 +152,21 @@ module Gyre
 
     # Tells the manager of a reload, which the block does.
     def reloading(&block) = @manager ? @manager.reloading(&block) : yield
+
+    # Restarts by the block in a task; once more if asked meanwhile, because what the next program
+    # reads may have changed since. Tells the manager.
+    def restarting
+      return if stopping?
+      return @again = true unless @restarting.nil? || @restarting.finished?
+
+      @restarting = Task.current.async("restart", transient: true) do
+        loop do
+          @again = false
+          reloading { yield }
+          break unless @again
+        end
+      end
+    end
 
     # Runs the block, which serves to the server's end, in a task.
     def serving

@@ -9,11 +9,11 @@ module GyreTest
     "test/broadcast/room_test.rb" => %w[gyre/broadcast/unloaded],
     "test/cli/log/configuration_test.rb" => %w[gyre/cli/log/configuration/settings],
     "test/cli/process/pidfile_test.rb" => %w[gyre/whole_file],
-    "test/cli/serve_test.rb" => %w[gyre/cli/listen_errors gyre/cli/serve/holdings],
+    "test/cli/serve_test.rb" => %w[gyre/cli/listen_errors gyre/cli/process/holdings],
     "test/cli/top_test.rb" => %w[gyre/cli/control_client gyre/cli/terminal/screen],
     "test/cluster/broadcast_test.rb" => %w[gyre/broadcast/outbox],
     "test/cluster/cluster_test.rb" => %w[gyre/cli/serve/workers gyre/cli/state_file gyre/cluster/generations gyre/cluster/member gyre/cluster/worker],
-    "test/cluster/hot_restart_test.rb" => %w[gyre/cli/process/handover gyre/cli/serve/launcher],
+    "test/cluster/hot_restart_test.rb" => %w[gyre/cli/process/handover gyre/cli/process/launcher],
     "test/cluster/parts_test.rb" => %w[gyre/cluster/crew gyre/cluster/health gyre/cluster/hooks gyre/cluster/link gyre/cluster/process_number
                                        gyre/cluster/respawn gyre/cluster/supervisor],
     "test/contracts/memcached_client_test.rb" => %w[gyre/memcached/commands gyre/memcached/dalli gyre/memcached/dalli/client

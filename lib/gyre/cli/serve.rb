@@ -188,7 +188,7 @@ module Gyre
       # before it loads the app; otherwise loads the app first, to find mistakes before it listens.
       def serve_alone(settings, environment)
         require "gyre/cli/process/service_manager"
-        require "gyre/cli/serve/holdings"
+        require "gyre/cli/process/holdings"
         log = log(settings)
         manager = ServiceManager.new
         own = settings.slice(:bind, :host, :port, :pidfile, :state, :user, :group, :acme_folder)
@@ -313,16 +313,6 @@ module Gyre
         Privileges.new(*settings.values_at(:user, :group))
         settings.slice(:pidfile, :state).each { |name, path| check_writable(name, path) }
         check_makeable(settings[:acme_folder]) if settings[:acme_folder]
-      end
-
-      # Records a fault for --check; otherwise the first fault ends the start.
-      def noting
-        yield
-      rescue StartError, UsageError, Web::ConfigError => error
-        raise unless @check
-
-        @faults << error.message
-        nil
       end
 
       # Raises StartError for a faulty certificate, before workers start or restart.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One run of a cluster's first process: passes signals on to its Supervisor. `gyre dns` uses it as
-# it is; `gyre serve` has a subclass.
+# One run of a cluster's first process: runs a Supervisor, passes signals on to it, and becomes the
+# next program at USR2. `gyre dns` uses it as it is; `gyre serve` has a subclass. Loads no app.
 
 require "gyre/cluster/supervisor"
 require "gyre/lifetime"
@@ -9,19 +9,30 @@ require "gyre/lifetime"
 module Gyre
   module Cluster
     class Runner < Lifetime
-      def initialize(supervisor = nil, **options)
+      # `launcher` (Gyre::CLI::Launcher) starts molds, and the next program. The block is called
+      # when all workers serve, but not after a hot restart.
+      def initialize(launcher, log:, **options, &announce)
         super("supervisor", **options)
-        @supervisor = supervisor
+        @launcher = launcher
+        @log = log
+        @former = @handover && @handover["supervisor"]
+        @announce = announce
       end
 
       def crew = @supervisor.crew
 
-      # Yields on the supervisor's loop. Returns false if a worker was killed at the end; raises
+      # Serves until a signal, with a Supervisor of these settings; yields on its loop. A rehearsal
+      # ends as soon as it could serve. Returns false if a worker was killed at the end; raises
       # StartError if the server could not start.
-      def run
-        super
+      def call(**settings, &begin_serving)
+        @supervisor = Supervisor.new(spawn: @launcher.method(:spawn_mold), log: @log, ready: method(:ready), restarted: @manager.method(:ready),
+                                     former: @former, **settings)
+        return Gyre.run { true } if @handover&.rehearsal?
+
+        run(&begin_serving)
         raise StartError, @supervisor.failure if @supervisor.failure
 
+        @log.info("Stopped")
         @well
       end
 
@@ -30,11 +41,20 @@ module Gyre
       def on_start
         serving do
           @well = @supervisor.run do
-            @manager&.attend(Task.current, method(:lives?)) { status_line }
+            @task = Task.current
+            @manager.attend(@task, method(:lives?)) { status_line }
             yield
+            serves if @former
           end
         end
       end
+
+      def ready
+        @announce.call unless @former
+        serves
+      end
+
+      def serves = @manager.ready
 
       def lives? = @supervisor.stopping? || @supervisor.answering?(@manager.watchdog_s * 2)
 
@@ -46,7 +66,23 @@ module Gyre
 
       def on_reload = reloading { @supervisor.reload }
 
-      def on_rolling_restart = @supervisor.rolling_restart
+      # Returns a Promise of nil, or of the reason if the restart fails.
+      def on_rolling_restart
+        @supervisor.rolling_restart do
+          @manager.reloading
+          @log.info("Rolling restart: the new code is being loaded")
+        end
+      end
+
+      # Returns a Promise of nil, or of the reason if the restart fails.
+      def on_restart = @supervisor.begin_restart(:hot) { @restarting = @task.async("hot restart", transient: true) { replace } }
+
+      # Executes the next program; after any failure this one continues.
+      def replace
+        @manager.reloading
+        @log.info("Hot restart: the new program is rehearsed")
+        @supervisor.restarts.finish(@launcher.replace(@supervisor))
+      end
 
       def on_reap = @supervisor.reap
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The sockets of a DNS server: binds UDP and TCP at each address, or adopts the sockets that a
-# parent process has bound. Made by Server, and by `gyre dns` for its workers. Reads no packet.
+# The sockets of a DNS server: binds UDP and TCP at each address, or adopts the sockets of a parent
+# process or of a former program. Made by Server, and by `gyre dns`. Reads no packet.
 require "gyre/net"
 
 module Gyre
@@ -9,27 +9,56 @@ module Gyre
     # @api private
     class Sockets
       CHOSEN_PORT_TRIES = 20
-      # A listener, its TLS settings or nil, and the index of its address.
-      Bound = Struct.new(:listener, :tls, :index)
+      # A listener, the address for which it was bound, and that address's TLS settings and index.
+      Bound = Struct.new(:listener, :origin, :tls, :index)
       private_constant :CHOSEN_PORT_TRIES, :Bound
 
-      # Each of `addresses` gets a UDP socket for each worker; the kernel spreads packets among
-      # these sockets (SO_REUSEPORT). `inherited`: open sockets that {#to_a} has described.
-      def initialize(addresses, workers: 1, inherited: nil)
+      # Each address gets a UDP socket for each of `workers`; the kernel spreads packets among these
+      # sockets (SO_REUSEPORT).
+      def initialize(addresses = [], workers: 1)
         @workers = workers
         @bound = []
-        if inherited then inherited.each { |socket| adopt(socket, addresses) }
-        else addresses.each_with_index { |address, index| bind(address, index) }
+        open(addresses)
+      end
+
+      # Adopts the addresses' inherited sockets, as {#to_a} has described them, and unless `bind` is
+      # false, binds the missing ones. Returns the inherited sockets of other addresses. On an
+      # error, closes all sockets.
+      def open(addresses, inherited: [], bind: true)
+        addresses.each_with_index do |text, index|
+          transport, address = Sockets.parse(text)
+          origins = (transport == :both ? %i[tcp udp] : [transport]).to_h { |kind| [kind, "#{kind}://#{address.host}:#{address.port}"] }
+          mine, inherited = inherited.partition { |socket| origins.value?(socket.origin) }
+          listeners = mine.map { |socket| adopt(socket, origins.key(socket.origin)) }
+          missing = bind ? origins.keys - listeners.map { |listener| listener.endpoint.transport } : []
+          listeners += bind(address.with(port: listeners.first&.port || address.port), missing) if missing.any?
+          @bound.concat(listeners.map { |listener| Bound.new(listener, origins[listener.endpoint.transport], address.tls, index) })
         end
+        inherited
       rescue StandardError
         close
         raise
       end
 
+      # Returns :udp, :tcp or :both, and the Endpoint.
+      def self.parse(address)
+        return parse("#{address[0]}://#{address[1].to_s.include?(":") ? "[#{address[1]}]" : address[1]}:#{address[2] || 53}") if address.is_a?(Array)
+
+        text = address.to_s
+        port = text.match?(/\A(?:tls|ssl):/) ? 853 : 53
+        endpoint = Endpoint.parse(address, port: port, transports: %i[udp tcp], tls: true)
+        [text.match?(%r{\A\w+://}) ? endpoint.transport : :both, endpoint]
+      end
+
       def listeners = @bound.map(&:listener)
 
-      # Returns the UDP sockets of the worker with this index.
-      def packets(worker) = listeners.select(&:datagram?).each_slice(@workers).map { |of_address| of_address.fetch(worker) }
+      # Returns the UDP sockets of the worker with this index. If a former program had another
+      # number of workers, some have several sockets of an address, or share one.
+      def packets(worker)
+        listeners.select(&:datagram?).group_by(&:to_s).each_value.flat_map do |sockets|
+          (worker % sockets.size).step(sockets.size - 1, @workers).map { |index| sockets[index] }
+        end
+      end
 
       # Yields the TCP listeners and the TLS settings of each address.
       def each_stream
@@ -38,11 +67,11 @@ module Gyre
 
       def endpoints = @bound.map { |bound| bound.listener.endpoint.with(tls: bound.tls) }.uniq(&:to_s)
 
-      # Describes the sockets for Gyre::Cluster::Mold.
+      # Describes the sockets for Gyre::Cluster::Sockets.from.
       def to_a
         @bound.map do |bound|
           endpoint = bound.listener.endpoint
-          { descriptor: bound.listener.fileno, origin: "#{endpoint.transport} #{bound.index}", host: endpoint.host, port: endpoint.port }
+          { descriptor: bound.listener.fileno, origin: bound.origin, host: endpoint.host, port: endpoint.port, owned: true }
         end
       end
 
@@ -50,34 +79,20 @@ module Gyre
 
       private
 
-      def adopt(socket, addresses)
-        transport, index = socket.origin.split
-        endpoint = Endpoint.new(transport.to_sym, host: socket.host, port: socket.port)
-        @bound << Bound.new(Listener.adopt(socket.descriptor, endpoint), parse(addresses[index.to_i]).last.tls, index)
+      def adopt(socket, transport)
+        Listener.adopt(socket.descriptor, Endpoint.new(transport, host: socket.host, port: socket.port), owned: socket.owned)
       end
 
       # Binds TCP first, because free TCP ports are rarer.
-      def bind(address, index, tries = CHOSEN_PORT_TRIES)
-        transport, endpoint = parse(address)
-        streams = transport == :udp ? [] : endpoint.with(tls: nil).bind
-        packets = transport == :tcp ? [] : bind_packets(endpoint, streams.first&.port || endpoint.port)
-        @bound.concat([*streams, *packets].map { |listener| Bound.new(listener, endpoint.tls, index) })
+      def bind(address, kinds, tries = CHOSEN_PORT_TRIES)
+        streams = kinds.include?(:tcp) ? address.with(tls: nil).bind : []
+        [*streams, *(bind_packets(address, streams.first&.port || address.port) if kinds.include?(:udp))]
       rescue SystemCallError => error
         streams&.each(&:close)
         # Tries again if another UDP socket has the port that the kernel chose for TCP.
-        raise unless error.is_a?(Errno::EADDRINUSE) && endpoint.port.zero? && (tries -= 1).positive?
+        raise unless error.is_a?(Errno::EADDRINUSE) && address.port.zero? && (tries -= 1).positive?
 
         retry
-      end
-
-      # Returns :udp, :tcp or :both, and the Endpoint.
-      def parse(address)
-        return parse("#{address[0]}://#{address[1].to_s.include?(":") ? "[#{address[1]}]" : address[1]}:#{address[2] || 53}") if address.is_a?(Array)
-
-        text = address.to_s
-        port = text.match?(/\A(?:tls|ssl):/) ? 853 : 53
-        endpoint = Endpoint.parse(address, port: port, transports: %i[udp tcp], tls: true)
-        [text.match?(%r{\A\w+://}) ? endpoint.transport : :both, endpoint]
       end
 
       # The first socket is bound without SO_REUSEPORT, so that binding fails if another server has

@@ -12,9 +12,6 @@ require "gyre/settings/units"
 module Gyre
   module Web
     class Lifetime < Gyre::Lifetime
-      # Maximum seconds for cancelled fibers of the app to end.
-      UNWIND_S = 1.0
-
       attr_reader :scheduler # nil before it runs
 
       # `signals` that stop the server: an Array of names; true: INT and TERM; false: none; nil: INT
@@ -42,29 +39,13 @@ module Gyre
       private
 
       def in_task
-        super do |task|
+        super do
           @scheduler = Fiber.scheduler
           yield
-        ensure
-          cancel_fibers(task) if task
         end
       end
 
-      # Cancels the app's fibers, because an endless one would keep the process alive.
-      def cancel_fibers(task)
-        first = true
-        deadline = Clock.now + UNWIND_S
-        loop do
-          others = @scheduler.waits.map(&:fiber) - [Fiber.current, task.fiber]
-          return if others.empty?
-
-          others.each { |fiber| @scheduler.fiber_interrupt(fiber, Gyre::Stop.new("the server has stopped")) } if first
-          first = false
-          return give_up("#{others.size} cancelled fibers of the app go on") if Clock.now > deadline
-
-          sleep(0.01)
-        end
-      end
+      def cancels? = true
 
       # Keeps a handler of HUP that the program has set.
       def handle_signals(&block)

@@ -109,6 +109,24 @@ class CLIDNSServeTest < Minitest::Test
     end
   end
 
+  def test_check_reports_all_mistakes_and_starts_nothing
+    Tempfile.create(["rules", ".rb"]) do |file|
+      assert_equal [0, "configuration OK\n", ""], checked("-c", file.path, "-b", "127.0.0.1:53", "-w", "2", "--zone", "example.org=#{zone_file}")
+      file.write("nonsense\n")
+      file.flush
+      status, out, err = checked("-c", file.path, "--zone", "a.test=/none", "--zone", "b.test=#{zone_file("?")}", "--zone", "c.test",
+        "--upstream", "x:y:z", "--recursion", "z", "--metrics", "u:v:w", "-b", "tls://127.0.0.1?cert=c&key=k", "-b", "nonsense://x",
+        "--user", "nobody-of-that-name")
+      assert_equal [1, ""], [status, out]
+      [/\Agyre dns: .*:1: undefined .*nonsense/, /^\/none: no such/, /:1: /, /^--zone c.test: write ORIGIN=FILE$/, /^"x:y:z" is not a name server/,
+       /^"z" is not an IP address or network$/, /^"u:v:w" is not an address/, /^tls: the certificate c: /, /^"nonsense:\/\/x" is not an address/,
+       /^there is no user nobody-of-that-name$|^--user and --group are for root/].each { |line| assert_match line, err }
+      assert_equal 10, err.lines.size, err
+    end
+  ensure
+    @zone_files&.each(&:close!)
+  end
+
   def test_a_mistake_in_the_rules_has_its_line_and_the_nearest_word
     Tempfile.create(["rules", ".rb"]) do |file|
       file.write("# rules\n\nzon \"office.lan\", \"office.zone\"\n")
@@ -118,6 +136,11 @@ class CLIDNSServeTest < Minitest::Test
   end
 
   private
+
+  def checked(*words)
+    output = ruby(GYRE, "dns", "--check", *words)
+    [output.status.exitstatus, output.out, output.err]
+  end
 
   # Yields an address, the process, its standard error, and the URL of its metrics.
   def with_server(*words, bind: "127.0.0.1:0")

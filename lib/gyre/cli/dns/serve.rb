@@ -6,7 +6,8 @@ require "gyre/cli/dns"
 require "gyre/cli/flags"
 require "gyre/cli/listen_errors"
 require "gyre/cli/process/absent_steps"
-require "gyre/cli/process/identity"
+require "gyre/cli/process/handover"
+require "gyre/cli/process/holdings"
 require "gyre/cli/process/service_manager"
 require "gyre/lifetime"
 require "gyre/cluster/hooks"
@@ -18,7 +19,10 @@ module Gyre
   module CLI
     module DNS
       class Serve < Command
+        # Seconds that answers under way have at the end, and before a restart without workers,
+        # which lets further questions wait.
         STOP_S = 5
+        RESTART_S = 1
         BANNER = <<~TEXT
           Serves DNS from zone files and from rules in Ruby.
 
@@ -26,7 +30,8 @@ module Gyre
                  gyre dns query [options] NAME [TYPE] [@SERVER]
         TEXT
         FOOTER = "\nSignals: INT and TERM end it. HUP reads rules and zones again, and keeps the\n" \
-                 "         former ones if that fails. USR1 replaces the workers one after another."
+                 "         former ones if that fails. USR1 replaces the workers one after another,\n" \
+                 "         USR2 the whole program; no question is lost."
         SETTINGS = Settings.new({
           "Answers" => [
             Settings.row(:config, :file, "rules in Ruby: match, otherwise, zone, upstream (see docs/dns.md)", short: "-c"),
@@ -52,6 +57,8 @@ module Gyre
           Flags.new(BANNER, dash: ["--log"], footer: FOOTER) do |flags|
             flags.table(SETTINGS, @values)
             flags.table(Gyre::DNS::SETTINGS, @limits)
+            flags.separator "\nOthers:"
+            flags.on("--check", "only report mistakes in flags, rules and zones") { @check = true }
           end
         end
 
@@ -62,55 +69,70 @@ module Gyre
           require "gyre/loop" # loads slowly, so mistakes are reported first
           CLI.require_native("the DNS server")
           require "gyre/dns"
+          require "gyre/web/control/server" if @values[:metrics]
           return become_mold if Cluster::Mold.asked?
 
-          CLI.raise_descriptor_limit
-          serve(@identity = Identity.new(*@values.values_at(:user, :group, :pidfile)))
-        ensure
-          @sockets&.close
-          @identity&.leave
+          @handover = Handover.receive
+          require "gyre/cli/process/launcher"
+          check if @check
+          return serve if @handover || !@check
+
+          @out.puts("configuration OK")
+          DONE
         end
 
         private
 
-        # Binds the sockets and, if there are no workers, reads rules and zones; then gives up
-        # root's rights.
-        def serve(identity)
+        # Opens sockets and files and gives up root's rights, then reads rules and zones.
+        def serve
+          CLI.raise_descriptor_limit
           @manager = ServiceManager.new
-          log = identity.making((@values[:log] unless @values[:log] == "-")) { open_log }
-          @sockets = explaining("--bind") { Gyre::DNS::Sockets.new(addresses, workers: @values[:workers] || 1) }
-          count = @values[:workers]
-          run = count ? workers(count) : explaining("--bind") { Service.new(make_server(log), log, @err, manager: @manager) }
-          @metrics = explaining("--metrics") { metrics(count ? run.crew : run) }
-          identity.assume
-          well = run.run do
-            @metrics&.serve
-            AbsentSteps.report(run.class) { |text| @err.puts("gyre dns: #{text}") }
-            announce unless count
-          end
-          well == false ? FAILED : DONE
+          @notices = Web::ServerLog.new(notices: @err, errors: @err)
+          count = @values[:workers] || (1 if @handover && @handover["supervisor"])
+          @sockets = Gyre::DNS::Sockets.new(workers: count || 1)
+          @holdings = Holdings.new(@values.slice(:bind, :metrics, :pidfile, :user, :group), endpoints: addresses, sockets: @sockets, log: @notices,
+                                                                                           handover: @handover, commanded: false)
+          @log = explaining { @holdings.making((@values[:log] unless @values[:log] == "-")) { open_log } }
+          explaining { @holdings.open }
+          @launcher = Launcher.new("gyre dns", @holdings)
+          (count ? serve_with_workers(count) : serve_alone) ? DONE : FAILED
+        ensure
+          @holdings&.close
         end
 
         # The first process owns the sockets. Its mold reads rules and zones and forks the workers.
-        def workers(count)
-          require "gyre/cli/process/restart"
+        def serve_with_workers(count)
           require "gyre/cluster/runner"
           require "gyre/web/control/metrics"
-          command = Restart.command
-          supervisor = Cluster::Supervisor.new(
-            count: count, listeners: @sockets.listeners, log: Web::ServerLog.new(notices: @err, errors: @err), shutdown_timeout: STOP_S,
-            ready: -> { announce(" with #{count} workers") }, figures: Web::Metrics,
-            spawn: -> { Cluster::Mold.spawn(command, @sockets, environment: Restart.environment) }
-          )
-          Cluster::Runner.new(supervisor, manager: @manager)
+          runner = Cluster::Runner.new(@launcher, log: @notices, manager: @manager, handover: @handover) { announce(" with #{count} workers") }
+          runner.call(count: count, listeners: @sockets.listeners, figures: Web::Metrics, shutdown_timeout: STOP_S) { serving(runner, runner.crew) }
+        end
+
+        def serve_alone
+          return Gyre.run { true } if @handover&.rehearsal?
+
+          server = explaining { make_server(@log) }
+          service = Service.new(server, @log, @err, manager: @manager, handover: @handover, launcher: @launcher)
+          service.run do
+            serving(service, service)
+            announce
+            @manager.ready
+          end
+          true
+        end
+
+        # Called on the loop. `source` has the snapshots.
+        def serving(lifetime, source)
+          Web::ControlServer.new(Web::ControlApp.new(source), listeners: @holdings.sets[:metrics].listeners, log: @notices).serve if @values[:metrics]
+          AbsentSteps.report(lifetime.class) { |text| @err.puts("gyre dns: #{text}") }
         end
 
         def addresses = @values[:bind] || ["localhost:53"]
 
         def announce(more = nil)
-          metrics = "; metrics on #{@metrics.urls.join(", ")}" if @metrics
-          @err.puts("gyre dns: listens on #{@sockets.endpoints.join(", ")}#{metrics}; process #{Process.pid}#{more}")
-          @manager.ready
+          metrics = @holdings.metrics_urls
+          @err.puts("gyre dns: listens on #{@sockets.endpoints.join(", ")}#{"; metrics on #{metrics.join(", ")}" if metrics.any?}; " \
+                    "process #{Process.pid}#{more}")
         end
 
         def become_mold
@@ -120,7 +142,8 @@ module Gyre
 
         # Reads rules and zones once for all workers, which inherit them.
         def load_mold(link, inherited)
-          @sockets = Gyre::DNS::Sockets.new(addresses, workers: @values[:workers], inherited: inherited)
+          @sockets = Gyre::DNS::Sockets.new(workers: @values[:workers] || 1)
+          @sockets.open(addresses, inherited: inherited, bind: false)
           log = open_log
           server = make_server(log)
           hooks = Cluster::Hooks.new
@@ -139,26 +162,40 @@ module Gyre
           when "-" then @out.tap { @out.sync = true }
           else Web::LogFile.new(@values[:log])
           end
-        rescue SystemCallError => error
-          raise StartError, error.message
         end
 
-        def explaining(flag)
+        # Raises StartError with all faults.
+        def check
+          @faults = []
+          rules = self.rules
+          rules.zones.each { |origin, path| noting { Gyre::DNS::Zone.load(origin, path) } }
+          rules.upstreams.each { |server| noting { Gyre::DNS::ServerAddress.parse(server) } }
+          addresses.each { |address| noting { Gyre::DNS::Sockets.parse(address).last.tls&.then { |tls| TLS.server(**tls) } } }
+          noting { Web::ControlServer.endpoint(@values[:metrics]) } if @values[:metrics]
+          noting { Privileges.new(*@values.values_at(:user, :group)) }
+          raise StartError, @faults.join("\n") if @faults.any?
+        end
+
+        def noting(&block) = super { explaining(&block) }
+
+        def explaining
           yield
         rescue ArgumentError, SyntaxError, LoadError, NameError => error
           raise StartError, error.message
         rescue SystemCallError => error
+          flag = @values[:metrics] && error.message.include?(@values[:metrics]) ? "--metrics" : "--bind"
           raise StartError, ListenErrors.explain(error, port: flag, host: flag)
         end
 
         def rules
-          zones = (@values[:zone] || []).map { |text| text.split("=", 2) }
-          wrong = zones.find { |_, path| path.to_s.empty? } and raise ArgumentError, "--zone #{wrong.first}: write ORIGIN=FILE"
           Gyre::DNS::Rules.new.tap do |rules|
-            evaluate(rules, File.expand_path(@values[:config])) if @values[:config]
-            zones.each { |origin, path| rules.zone(origin, path) }
+            noting { evaluate(rules, File.expand_path(@values[:config])) } if @values[:config]
+            (@values[:zone] || []).each do |text|
+              origin, path = text.split("=", 2)
+              path.to_s.empty? ? noting { raise ArgumentError, "--zone #{origin}: write ORIGIN=FILE" } : rules.zone(origin, path)
+            end
             rules.upstream(*@values[:upstream])
-            rules.recursion(*@values[:recursion]) if @values[:recursion]
+            noting { rules.recursion(*@values[:recursion]) } if @values[:recursion]
           end
         end
 
@@ -169,23 +206,18 @@ module Gyre
           near = error.corrections.first if error.respond_to?(:corrections)
           raise ArgumentError, "#{path}:#{place.lineno}: #{error.message.lines.first.chomp}#{"; did you mean #{near}?" if near}"
         end
-
-        def metrics(source)
-          return unless @values[:metrics]
-
-          require "gyre/web/control/server"
-          Web::ControlServer.new(Web::ControlApp.new(source), bind: @values[:metrics], log: Web::ServerLog.new(errors: @err)).listen
-        end
       end
 
       # One run of a DNS server and its log, in this process or in a worker.
       class Service < Lifetime
-        def initialize(server, log, err, worker: 0, **options)
+        # `launcher` starts the next program; nil in a worker.
+        def initialize(server, log, err, worker: 0, launcher: nil, **options)
           super("gyre dns", **options)
           @server = server
           @log = log
           @err = err
           @worker = worker
+          @launcher = launcher
         end
 
         def snapshot
@@ -196,6 +228,8 @@ module Gyre
 
         private
 
+        def cancels? = true # rules that wait
+
         def on_start
           serving do
             @server.run(@worker) do
@@ -205,9 +239,24 @@ module Gyre
           end
         end
 
-        def on_stop(_now) = @server.stop
+        def on_stop(now)
+          return on_stop_now if now
 
-        def on_stop_now; end
+          Task.current.async("stop", transient: true) do
+            @server.drain(Serve::STOP_S)
+            @server.stop
+          end
+        end
+
+        def on_stop_now = @server.stop
+
+        def on_restart
+          restarting do
+            reason = @launcher.replace { @server.drain(Serve::RESTART_S) }
+            @server.resume
+            @err.puts("gyre dns: not restarted: #{reason}")
+          end
+        end
 
         def on_reload
           reloading do

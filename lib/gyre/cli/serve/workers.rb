@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# `gyre serve --workers`: a cluster's first process. Connects its Supervisor to signals, systemd and
-# the control socket. Holdings keeps sockets and files, Launcher starts programs. Loads no app.
+# `gyre serve --workers`: a cluster's first process. Adds to Gyre::Cluster::Runner the control
+# socket, the certificates and the number of workers. Loads no app.
 
 require "gyre/cli/process/service_manager"
-require "gyre/cli/serve/holdings"
-require "gyre/cli/serve/launcher"
+require "gyre/cli/process/holdings"
+require "gyre/cli/process/launcher"
 require "gyre/cluster/runner"
 require "gyre/http"
 require "gyre/web/banner"
@@ -16,59 +16,46 @@ require "gyre/web/tls_contexts"
 
 module Gyre
   module CLI
-    # Starts a supervisor and runs it.
     class ServeWorkers < Cluster::Runner
       def initialize(settings, environment, count, endpoints:, log:, handover: nil)
         terminal = Terminal.new if handover || Terminal.handler != "IGNORE" # a handover ignores HUP
-        super(manager: ServiceManager.new, handover: handover, terminal: terminal)
-        @settings = settings
-        @environment = environment
-        @count = count
-        @log = log
         TLS::TicketKeys.adopt(handover && handover["secrets"])
         @holdings = Holdings.new(settings, endpoints: endpoints, log: log, handover: handover)
-        @launcher = Launcher.new(@holdings)
+        super(Launcher.new("gyre serve", @holdings), log: log, manager: ServiceManager.new, handover: handover, terminal: terminal) do
+          log.info(Web::Banner.text(self, environment, workers: @supervisor.workers.size))
+        end
+        @settings = settings
+        @count = count
       end
 
       # Serves until a signal. A rehearsal ends as soon as it could serve. Returns the exit status.
       def call
         @holdings.open
-        @settings[:certificates]&.prepare(@log) unless @handover&.rehearsal?
-        supervisor
-        @handover&.rehearsal? ? Gyre.run { DONE } : supervise
+        limits = @settings.slice(:shutdown_timeout, :worker_timeout, :worker_boot_timeout, :load_timeout, :worker_memory_limit)
+        well = super(count: @count, listeners: @holdings.listeners, figures: Web::Metrics, beside: @settings[:beside] || [],
+                     spawn_program: @launcher.method(:spawn_program), **limits) { begin_serving }
+        well ? DONE : FAILED
       ensure
-        @holdings.close unless @execing
+        @holdings.close
       end
 
       def endpoints = @holdings.listeners.map(&:endpoint)
 
       def urls = endpoints.map(&:url)
 
-      def metrics_urls = @holdings.sets[:metrics].listeners.map(&:url)
+      def metrics_urls = @holdings.metrics_urls
 
       private
 
-      def supervisor
-        @supervisor = Cluster::Supervisor.new(
-          count: @count, listeners: @holdings.listeners, spawn: @launcher.method(:spawn_mold), log: @log, ready: method(:ready),
-          restarted: @manager.method(:ready), former: @handover && @handover["supervisor"], figures: Web::Metrics,
-          beside: @settings[:beside] || [], spawn_program: @launcher.method(:spawn_program),
-          **@settings.slice(:shutdown_timeout, :worker_timeout, :worker_boot_timeout, :load_timeout, :worker_memory_limit)
-        )
-      end
-
-      def supervise
-        well = run { begin_serving }
-        @log.info("Stopped")
-        well ? DONE : FAILED
+      def on_start
+        @settings[:certificates]&.prepare(@log)
+        super
       end
 
       # Called on the supervisor's loop.
       def begin_serving
-        @task = Task.current
         Web::RestartFile.watch(@settings[:restart_file]) { on_rolling_restart } if @settings[:restart_file]
         serve_control
-        serves if @handover
       end
 
       def serve_control
@@ -76,11 +63,6 @@ module Gyre
           app = Web::ControlApp.new(@supervisor.crew, **more)
           Web::ControlServer.new(app, listeners: @holdings.sets[name].listeners, log: @log).serve
         end
-      end
-
-      def on_stop(now)
-        @replacing&.stop # else the next program would serve on
-        super
       end
 
       def on_reload
@@ -101,35 +83,8 @@ module Gyre
         "#{error.message}. The certificates in use stay"
       end
 
-      # Returns a Promise of nil, or of the reason if the restart fails.
-      def on_rolling_restart
-        @supervisor.rolling_restart do
-          @manager.reloading
-          @log.info("Rolling restart: the new code is being loaded")
-        end
-      end
-
-      # Returns a Promise of nil, or of the reason if the restart fails.
-      def on_restart = @supervisor.begin_restart(:hot) { @replacing = @task.async("hot restart", transient: true) { replace } }
-
-      # Executes the next program; after any failure this one continues.
-      def replace
-        @manager.reloading
-        @log.info("Hot restart: the new program is rehearsed")
-        @supervisor.restarts.finish(@launcher.replace(@supervisor) { @execing = true })
-      rescue StandardError => error
-        @supervisor.restarts.finish(error.is_a?(SystemCallError) ? error.message : "#{error.message} (#{error.class})")
-      ensure
-        @execing = false
-      end
-
-      def ready
-        @log.info(Web::Banner.text(self, @environment, workers: @supervisor.workers.size)) unless @handover
-        serves
-      end
-
       def serves
-        @manager.ready
+        super
         return unless @settings[:certificates]
 
         @keeper = Web::ACME::Keeper.new(@settings, log: @log, plain: !endpoints.all?(&:tls)) { @supervisor.reload }.start(@task)

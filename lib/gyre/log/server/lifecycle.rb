@@ -19,7 +19,7 @@ module Gyre
         super("gyre log", **options)
         @server, @hub, @acceptors, @successor = server, hub, acceptors, successor
         @committer = server.committer
-        @tasks = {} # :restart, :stop, and each reopening task
+        @tasks = {} # :stop, and each reopening task
       end
 
       # True if the server ended before everything was written.
@@ -66,19 +66,7 @@ module Gyre
 
       def on_reload = reopen("HUP")
 
-      # Once more if asked meanwhile, because the configuration may have changed since it was read.
-      def on_restart
-        return if stopping?
-        return @again = true if @tasks[:restart]
-
-        spawn(:restart, "restart") do
-          loop do
-            @again = false
-            replace_process
-            break unless @again
-          end
-        end
-      end
+      def on_restart = restarting { replace_process }
 
       # Runs the block in a task, which is listed under `key` meanwhile.
       def spawn(key, name)
@@ -94,7 +82,6 @@ module Gyre
 
       def on_stop(now)
         @complete = false
-        @tasks[:restart]&.stop
         return on_stop_now if now
 
         @acceptors.each(&:ready).each(&:pause)
@@ -114,7 +101,7 @@ module Gyre
       def on_stop_now = @hub.loop.stop
 
       def on_finish
-        Lifetime.each_of(-> { [*@tasks.values, @committing].compact.each(&:stop).each(&:wait) },
+        Lifetime.each_of(-> { [*@tasks.values, @restarting, @committing].compact.each(&:stop).each(&:wait) },
                          -> { super }, -> { @hub.connections.keys.each(&:close) })
       end
 

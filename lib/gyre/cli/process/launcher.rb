@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Starts programs for ServeWorkers, in the folder where the server was started: molds, programs
-# beside the workers, and after USR2 the next program, which is first rehearsed in a child.
+# Starts programs for a server, in the folder where it was started: molds, programs beside the
+# workers, and after USR2 the next program, which is first rehearsed in a child.
 
 require "gyre/cli/process/restart"
 require "gyre/cli/process/successor"
@@ -11,10 +11,12 @@ require "gyre/cluster/mold"
 module Gyre
   module CLI
     class Launcher
-      # Signals that the supervisor handles; each would end a program that has not trapped it yet.
+      # Signals that a server handles; each would end a program that has not trapped it yet.
       SIGNALS = %w[HUP USR1 USR2 QUIT TTIN TTOU].freeze
 
-      def initialize(holdings)
+      # `name` begins the program's messages.
+      def initialize(name, holdings)
+        @name = name
         @holdings = holdings
         @command = Restart.command
         @real_folder = real_folder
@@ -33,25 +35,25 @@ module Gyre
                                                                                socket.fileno => socket.fileno)
       end
 
-      # Executes the next program in this process, after a rehearsal in a child and the block. If
-      # the rehearsal fails, returns the reason. The child gets no links: its copy of a link would
-      # keep the link open.
-      def replace(supervisor)
+      # Executes the next program in this process, after a rehearsal in a child and the block.
+      # Returns the reason if anything fails. The child gets no links: its copy of a link would keep
+      # the link open.
+      def replace(supervisor = nil)
         sockets = @holdings.sets.values.flat_map(&:listeners).map(&:socket)
-        successor = Successor.new("gyre serve", command: @command, environment: bundle_environment, signals: SIGNALS,
-                                                run: supervisor.crew.reaper.method(:run), chdir: @folder)
-        successor.rehearse(left(supervisor, links: false), sockets) || begin
-          yield
-          supervisor.settle
-          successor.exec({ **left(supervisor), secrets: ticket_keys }, supervisor.crew.sockets + sockets)
+        run = supervisor ? supervisor.crew.reaper.method(:run) : Successor.method(:run)
+        successor = Successor.new(@name, command: @command, environment: bundle_environment, signals: SIGNALS, run: run, chdir: @folder)
+        successor.rehearse(left(supervisor&.to_h(links: false)), sockets) || begin
+          yield if block_given?
+          supervisor&.settle
+          successor.exec({ **left(supervisor&.to_h), secrets: ticket_keys }, [*supervisor&.crew&.sockets, *sockets])
         end
+      rescue StandardError => error
+        error.is_a?(SystemCallError) ? error.message : "#{error.message} (#{error.class})"
       end
 
       private
 
-      def left(supervisor, **options)
-        { supervisor: supervisor.to_h(**options), sets: @holdings.sets.transform_values(&:to_a), files: @holdings.files }
-      end
+      def left(crew) = { supervisor: crew, sets: @holdings.sets.transform_values(&:to_a), files: @holdings.files }
 
       def real_folder
         Dir.pwd

@@ -1,27 +1,29 @@
 # frozen_string_literal: true
 
 # Keeps a server's listening sockets and pidfile, and a supervisor's control socket and state file.
-# Opens them for the configured user. Used by Serve and ServeWorkers.
+# Opens them for the configured user. Used by `gyre serve` and `gyre dns`, which load ControlServer
+# if there are metrics.
 
 require "gyre/cli/process/pidfile"
 require "gyre/cli/process/privileges"
 require "gyre/cli/state_file"
-require "gyre/web/control/server"
 require "gyre/web/access_log/log_file"
 require "gyre/cluster/sockets"
 
 module Gyre
   module CLI
     class Holdings
-      # `commanded`: whether there is a control socket.
-      def initialize(settings, endpoints:, log:, handover: nil, commanded: true)
+      # `commanded`: whether there is a control socket; `sockets`: open the endpoints, instead of
+      # Cluster::Sockets.
+      def initialize(settings, endpoints:, log:, handover: nil, commanded: true, sockets: nil)
         @settings = settings
         @endpoints = endpoints
         @log = log
         @handover = handover
         @commanded = commanded
+        @activated = sockets ? [] : Cluster::Sockets.activated
         @privileges = Privileges.new(*settings.values_at(:user, :group))
-        @sockets, @control, @metrics = Array.new(3) { Cluster::Sockets.new(making: @privileges.method(:making)) }
+        @sockets, @control, @metrics = [sockets, nil, nil].map { |given| given || Cluster::Sockets.new(making: @privileges.method(:making)) }
       end
 
       # True if `open` gives up root's rights.
@@ -37,9 +39,14 @@ module Gyre
         Web::LogFile.new(@settings[:access_log]).close if @settings[:access_log]
       end
 
+      # Makes a file for the user; see Privileges.
+      def making(...) = @privileges.making(...)
+
       def listeners = @sockets.listeners
 
-      def tls? = @endpoints.any?(&:tls)
+      def metrics_urls = @metrics.listeners.map(&:url)
+
+      def tls? = listeners.any? { |listener| listener.endpoint.tls }
 
       # Sockets by name, for the next program and the mold.
       def sets = { sockets: @sockets, control: @control, metrics: @metrics }
@@ -55,12 +62,12 @@ module Gyre
       private
 
       def open_sockets
-        inherited = @handover ? left(:sockets) : Cluster::Sockets.activated
+        inherited = @handover ? left(:sockets) : @activated
         endpoints = @settings.slice(:bind, :host, :port).any? || inherited.none?(&:given) ? @endpoints : []
         others = @sockets.open(endpoints, inherited: inherited)
         others.each { |socket| socket.given ? @sockets.adopt(socket) : socket.close }
         open_control if @commanded
-        open_beside(@metrics, (@settings[:metrics] || []).map { |address| Web::ControlServer.endpoint(address) }, :metrics)
+        open_beside(@metrics, Array(@settings[:metrics]).map { |address| Web::ControlServer.endpoint(address) }, :metrics)
       end
 
       def open_beside(sockets, endpoints, name) = sockets.open(endpoints, inherited: @handover ? left(name) : []).each(&:close)
