@@ -88,8 +88,8 @@ class ClusterAnswersTest < Minitest::Test
       caller = Gyre::Task.current.async { crew.ask("later", timeout_s: 60) }
       far.task.stop
       far.link.close
-      crew.workers.last.forget_all("was asked by a program that is replaced")
-      assert_equal ["ended meanwhile", "was asked by a program that is replaced"], caller.wait.map { |_, answer| answer.fetch("error") }
+      crew.workers.last.forget_all("had not answered when the program was replaced")
+      assert_equal ["ended meanwhile", "had not answered when the program was replaced"], caller.wait.map { |_, answer| answer.fetch("error") }
     end
   end
 

@@ -22,7 +22,8 @@ class FrameworkRoutesTest < Minitest::Test
       config.secret_key_base = "0" * 64
       config.hosts.clear
       config.logger = Logger.new($stderr, level: :fatal)
-      config.consider_all_requests_local = ENV["DEBUG"] == "yes"
+      config.consider_all_requests_local = ENV["PAGES"] == "debug"
+      config.exceptions_app = ->(env) { RoutesApp.routes.call(env) } if ENV["PAGES"] == "routes"
     end
     module Blog
       class Engine < Rails::Engine
@@ -53,6 +54,7 @@ class FrameworkRoutesTest < Minitest::Test
       mount Blog::Engine => "/blog"
       mount Inside => "/sinatra"
       mount Api => "/api"
+      %w[404 500].each { |status| match "/#{status}", to: ->(_env) { [status.to_i, {}, ["a page of the app"]] }, via: :all }
       get "/files/*path", to: ->(_env) { [200, {}, ["file"]] }
     end
     RoutesApp.initialize!
@@ -69,10 +71,10 @@ class FrameworkRoutesTest < Minitest::Test
   end
 
   def test_failures_of_rails_are_their_routes_and_what_no_route_matches_is_none
-    { "yes" => "a page with the exception", "no" => "a static page" }.each do |debug, what|
-      with_rows(RAILS, "DEBUG" => debug) do |get|
+    %w[debug static routes].each do |pages|
+      with_rows(RAILS, "PAGES" => pages) do |get|
         assert_equal({ "/posts/:id/boom" => 2, "/posts" => 2, "(none)" => 2, "/sinatra" => 1, "/blog" => 1 },
-          get.call(%w[/posts/1/boom /posts/2/boom /posts /posts?missing=1 /nowhere /posts/1/2/3 /sinatra/none /blog/none]), what)
+          get.call(%w[/posts/1/boom /posts/2/boom /posts /posts?missing=1 /nowhere /posts/1/2/3 /sinatra/none /blog/none]), pages)
       end
     end
   end

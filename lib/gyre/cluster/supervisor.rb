@@ -142,7 +142,7 @@ module Gyre
       # Ends members that a successor cannot take over: loading molds, workers without a pid. No
       # worker goes on with a question of this program.
       def settle
-        workers.each { |worker| worker.forget_all("was asked by a program that is replaced") }
+        workers.each { |worker| worker.forget_all("had not answered when the program was replaced") }
         @crew.molds.select(&:beginning?).each { |mold| dismiss(mold) }
         workers.select { |worker| worker.pid.nil? }.each { |worker| worker.link.close }
       end
