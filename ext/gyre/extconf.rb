@@ -81,11 +81,11 @@ feature("SUBREAPER", have_header("sys/prctl.h") && have_const("PR_SET_CHILD_SUBR
 
 found = have_header("openssl/ssl.h") && have_library("crypto", "EVP_PKEY_free") && have_library("ssl", "SSL_read_ex", "openssl/ssl.h") &&
         have_func("SSL_get1_peer_certificate", "openssl/ssl.h") # 3.0
-without("TLS", "OpenSSL 3.0", "libssl-dev") unless feature("LIBSSL", found)
+without("TLS", "OpenSSL 3.0", "libssl-dev") unless (tls = feature("LIBSSL", found))
 
 found = have_header("nghttp2/nghttp2.h") && have_library("nghttp2", "nghttp2_session_server_new3", "nghttp2/nghttp2.h") &&
         have_func("nghttp2_session_change_extpri_stream_priority", "nghttp2/nghttp2.h") # 1.50
-without("HTTP/2", "libnghttp2 1.50", "libnghttp2-dev") unless feature("NGHTTP2", found)
+without("HTTP/2", "libnghttp2 1.50", "libnghttp2-dev") unless (http2 = feature("NGHTTP2", found))
 feature("NGHTTP2_RESET_RATE", found && have_func("nghttp2_option_set_stream_reset_rate_limit", "nghttp2/nghttp2.h"))
 
 found = have_header("zlib.h") && have_library("z", "deflate", "zlib.h") && have_func("inflateResetKeep", "zlib.h") # 1.2.5.1
@@ -117,6 +117,8 @@ end
 # Sources include headers by their path from here. Objects are named by path, because file names
 # repeat.
 $srcs = Dir[File.join($srcdir, "**", "*.c")].sort.map { |path| path.sub($srcdir, "$(srcdir)") }
+$srcs.reject! { |path| path.include?("/http/h2/") } unless http2
+$srcs.reject! { |path| path.match?(%r{/net/tls(_context|_identity)?\.c\z}) } unless tls
 objects = $srcs.to_h { |source| ["#{source.delete_prefix("$(srcdir)/").delete_suffix(".c").tr("/", "-")}.#{$OBJEXT}", source] }
 $objs = objects.keys
 create_makefile("gyre/gyre_ext")

@@ -1,11 +1,10 @@
 /* Defines Gyre and Gyre::Scheduler, and calls each part's gyre_init function. */
-#include "gyre.h"
 #include "fiber/scheduler.h"
 
 VALUE gyre_mGyre;
 
 #ifdef GYRE_HAVE_NGHTTP2
-#define HTTP2(PART) PART(http2)
+#define HTTP2(PART) PART(http2_connection) PART(http2)
 #define HTTP2_CLIENT(PART) PART(http2_client) PART(http2_client_call)
 #else
 #define HTTP2(PART)
@@ -24,7 +23,7 @@ VALUE gyre_mGyre;
 #define NET(PART) PART(net_tls) PART(net_transport) PART(net_transport_available) PART(net_tls_facts) PART(net_datagram)
 #define HTTP(PART) PART(http_error) PART(http_env) PART(http_file) PART(http_route) PART(http) PART(http1_connection) PART(http1) HTTP2(PART)
 #define HTTP_CLIENT(PART) PART(http1_client) HTTP2_CLIENT(PART)
-#define WEBSOCKET(PART) PART(websocket)
+#define WEBSOCKET(PART) PART(websocket_frames) PART(websocket)
 #define MEMCACHED(PART) \
   PART(memcached_connection) PART(memcached_threads) PART(memcached_call) PART(memcached_request) \
   PART(memcached_multi) PART(memcached_server)
@@ -87,9 +86,7 @@ void __asan_handle_no_return(void) {}
 #endif
 
 void Init_gyre_ext(void) {
-#ifdef HAVE_RB_EXT_RACTOR_SAFE
   rb_ext_ractor_safe(true);
-#endif
   gyre_mGyre = rb_define_module("Gyre");
   gyre_cScheduler = rb_define_class_under(gyre_mGyre, "Scheduler", rb_cObject);
   call_all(FUNCTIONS(CORE(CALL)));

@@ -19,11 +19,25 @@ extern VALUE gyre_mGyre;
 #define GYRE_TYPE(variable, name, mark, free, size, type_flags)                                                        \
   static const rb_data_type_t variable = {name, {mark, free, size}, NULL, NULL, type_flags}
 
+/* Defines a class below `outer`. Without `allocate`, only C makes its objects. */
+static inline VALUE gyre_class(VALUE outer, const char *name, rb_alloc_func_t allocate) {
+  VALUE class = rb_define_class_under(outer, name, rb_cObject);
+  if (allocate) rb_define_alloc_func(class, allocate);
+  if (!allocate) rb_undef_alloc_func(class);
+  return class;
+}
+
 /* Marks and pins objects, so that C may keep their addresses. */
 static inline void gyre_mark(const VALUE *objects, size_t count) {
   for (size_t i = 0; i < count; i++) rb_gc_mark(objects[i]);
 }
 #define GYRE_MARK(...) gyre_mark((const VALUE[]){__VA_ARGS__}, sizeof((const VALUE[]){__VA_ARGS__}) / sizeof(VALUE))
+/* Defines the mark function of a Ruby object with this struct: it marks these members of `own`. */
+#define GYRE_MARKER(function, type, ...)                                                                               \
+  static void function(void *opaque) {                                                                                 \
+    const type *own = opaque;                                                                                          \
+    GYRE_MARK(__VA_ARGS__);                                                                                            \
+  }
 
 /* Keeps the object alive and pinned until the process ends. Named classes need no such call. */
 static inline VALUE gyre_kept(VALUE object) {

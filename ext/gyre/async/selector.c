@@ -51,9 +51,7 @@ static void selector_mark(void *opaque) {
 
 /* Detaches the waits, whose fibers may still live, from a selector that closes. */
 static void abandon_waits(struct gyre_list *list) {
-  while (!gyre_list_empty(list)) {
-    struct gyre_selector_wait *wait = GYRE_CONTAINER(list->next, struct gyre_selector_wait, node);
-    gyre_list_remove(&wait->node);
+  GYRE_EACH_TAKEN(struct gyre_selector_wait, wait, list, node) {
     gyre_list_remove(&wait->watch.unverified);
     wait->watch.fd = -1;
   }
@@ -255,9 +253,7 @@ static long flush_ready(struct gyre_selector *selector) {
 /* Enters fibers whose descriptors were reported. */
 static long flush_reported(struct gyre_selector *selector) {
   long count = 0;
-  while (!gyre_list_empty(&selector->reported)) {
-    struct gyre_selector_wait *wait = GYRE_CONTAINER(selector->reported.next, struct gyre_selector_wait, node);
-    gyre_list_remove(&wait->node);
+  GYRE_EACH_TAKEN(struct gyre_selector_wait, wait, &selector->reported, node) {
     gyre_list_append(&selector->waiting, &wait->node);
     count++;
     enter(wait->fiber);
@@ -487,8 +483,7 @@ static VALUE selector_process_wait(VALUE self, VALUE fiber, VALUE pid, VALUE fla
 }
 
 void gyre_init_selector(void) {
-  VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Async"), "Selector", rb_cObject);
-  rb_define_alloc_func(class, selector_allocate);
+  VALUE class = gyre_class(rb_define_module_under(gyre_mGyre, "Async"), "Selector", selector_allocate);
   rb_define_method(class, "initialize", selector_initialize, 2);
   rb_define_method(class, "loop", selector_loop, 0);
   rb_define_method(class, "backend", selector_backend, 0);

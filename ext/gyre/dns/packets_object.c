@@ -6,11 +6,9 @@
 #include "dns/dns.h"
 #include "fiber/scheduler.h"
 #include "loop/forks.h"
-#include "net/datagram.h"
 #include "net/socket_wait.h"
 
 #include <ruby/io.h>
-#include <time.h>
 
 #define REQUEST_BYTES 4096 /* longer requests are malformed */
 #define ROUNDS 8           /* maximum batches in a turn */
@@ -66,10 +64,7 @@ struct receiver {
   bool paused;                     /* receives nothing */
 };
 
-static void receiver_mark(void *opaque) {
-  const struct receiver *receiver = opaque;
-  GYRE_MARK(receiver->packets.client.self, receiver->io, receiver->responder, receiver->log, receiver->pending);
-}
+GYRE_MARKER(receiver_mark, struct receiver, own->packets.client.self, own->io, own->responder, own->log, own->pending)
 
 static void receiver_free(void *opaque) {
   struct receiver *receiver = opaque;
@@ -498,14 +493,12 @@ static VALUE forwarder_take(VALUE self, VALUE transaction) {
 
 void gyre_init_dns_packets(void) {
   gyre_forks_count();
-  VALUE receiver_class = rb_define_class_under(gyre_mDNS, "Receiver", rb_cObject);
-  rb_undef_alloc_func(receiver_class);
+  VALUE receiver_class = gyre_class(gyre_mDNS, "Receiver", NULL);
   rb_define_singleton_method(receiver_class, "new", receiver_new, 4);
   rb_define_method(receiver_class, "stop", receiver_stop, 0);
   rb_define_method(receiver_class, "paused=", receiver_set_paused, 1);
   rb_define_method(receiver_class, "waiting", receiver_waiting, 0);
-  VALUE forwarder_class = rb_define_class_under(gyre_mDNS, "Forwarder", rb_cObject);
-  rb_undef_alloc_func(forwarder_class);
+  VALUE forwarder_class = gyre_class(gyre_mDNS, "Forwarder", NULL);
   rb_define_singleton_method(forwarder_class, "new", forwarder_new, 2);
   rb_define_method(forwarder_class, "take", forwarder_take, 1);
 }

@@ -11,10 +11,7 @@ enum { FORMERR = 1, SERVFAIL = 2, REFUSED = 5 };
 
 static VALUE transaction_class;
 
-static void transaction_mark(void *opaque) {
-  const struct gyre_dns_transaction *transaction = opaque;
-  GYRE_MARK(transaction->rules, transaction->bytes, transaction->receiver, transaction->name);
-}
+GYRE_MARKER(transaction_mark, struct gyre_dns_transaction, own->rules, own->bytes, own->receiver, own->name)
 
 GYRE_TYPE(transaction_type, "Gyre::DNS::Transaction", transaction_mark, RUBY_DEFAULT_FREE, NULL,
           RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | GYRE_TYPED_EMBEDDABLE);
@@ -227,8 +224,7 @@ static VALUE transaction_ask(VALUE self, VALUE name, VALUE type) {
 }
 
 void gyre_init_dns_transaction(void) {
-  transaction_class = rb_define_class_under(gyre_mDNS, "Transaction", rb_cObject);
-  rb_undef_alloc_func(transaction_class);
+  transaction_class = gyre_class(gyre_mDNS, "Transaction", NULL);
   rb_define_method(transaction_class, "name", transaction_name, 0);
   rb_define_method(transaction_class, "key", transaction_key, 0);
   rb_define_method(transaction_class, "type", transaction_type_number, 0);

@@ -141,7 +141,7 @@ void gyre_dns_zone_free(struct gyre_dns_zone *zone) {
 
 const uint8_t *gyre_dns_zone_origin(const struct gyre_dns_zone *zone) { return zone->origin->name; }
 
-bool gyre_dns_zone_covers(const struct gyre_dns_zone *zone, const uint8_t *name) {
+static bool covers(const struct gyre_dns_zone *zone, const uint8_t *name) {
   unsigned labels = gyre_dns_label_count(name);
   return labels >= zone->labels && gyre_dns_name_equal(skip(name, labels - zone->labels), zone->origin->name);
 }
@@ -159,7 +159,7 @@ int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t 
                       size_t length) {
   uint8_t owner[GYRE_DNS_NAME_BYTES];
   lower(owner, name);
-  if (length > UINT16_MAX || !gyre_dns_zone_covers(zone, owner)) return -EINVAL;
+  if (length > UINT16_MAX || !covers(zone, owner)) return -EINVAL;
   struct node *node = make(zone, owner);
   if (!node) return -ENOMEM;
   if (type == GYRE_DNS_SOA && node != zone->origin) return -EINVAL;
@@ -262,7 +262,7 @@ static void put_addresses(const struct gyre_dns_zone *zone, struct gyre_dns_look
     uint8_t target[GYRE_DNS_NAME_BYTES];
     if (record->type != GYRE_DNS_NS) continue;
     lower(target, record->data);
-    const struct node *node = gyre_dns_zone_covers(zone, target) ? find(zone, target) : NULL;
+    const struct node *node = covers(zone, target) ? find(zone, target) : NULL;
     if (!node) continue;
     (void)put_set(lookup, ADDITIONAL, node->name, node, GYRE_DNS_A);
     (void)put_set(lookup, ADDITIONAL, node->name, node, GYRE_DNS_AAAA);
@@ -353,7 +353,7 @@ bool gyre_dns_zone_lookup(const struct gyre_dns_zone *zone, struct gyre_dns_look
   for (int i = 0; i < CHAIN_LIMIT; i++) {
     memcpy(seen[i], lookup->name, gyre_dns_name_length(lookup->name));
     if (!look(zone, lookup)) return false;
-    if (!gyre_dns_zone_covers(zone, lookup->name)) return true;
+    if (!covers(zone, lookup->name)) return true;
     for (int j = 0; j <= i; j++)
       if (gyre_dns_name_equal(seen[j], lookup->name)) return false; /* a loop */
   }

@@ -49,10 +49,7 @@ static VALUE zone_finish(VALUE self) {
   return rb_obj_freeze(self);
 }
 
-static void responder_mark(void *opaque) {
-  const struct gyre_dns_responder_object *object = opaque;
-  GYRE_MARK(object->zones, object->rules, object->networks);
-}
+GYRE_MARKER(responder_mark, struct gyre_dns_responder_object, own->zones, own->rules, own->networks)
 
 static void responder_free(void *opaque) {
   struct gyre_dns_responder_object *object = opaque;
@@ -169,14 +166,12 @@ void gyre_init_dns_zone(void) {
   VALUE random = rb_funcall(rb_cRandom, rb_intern("urandom"), 1, INT2FIX(sizeof(secret)));
   memcpy(secret, RSTRING_PTR(random), sizeof(secret));
   RB_GC_GUARD(random);
-  VALUE zone_class = rb_define_class_under(gyre_mDNS, "Zone", rb_cObject);
-  rb_undef_alloc_func(zone_class);
+  VALUE zone_class = gyre_class(gyre_mDNS, "Zone", NULL);
   rb_define_singleton_method(zone_class, "new", zone_new, 1);
   rb_define_method(zone_class, "origin", zone_origin, 0);
   rb_define_method(zone_class, "add", zone_add, 4);
   rb_define_method(zone_class, "finish", zone_finish, 0);
-  VALUE responder_class = rb_define_class_under(gyre_mDNS, "Responder", rb_cObject);
-  rb_undef_alloc_func(responder_class);
+  VALUE responder_class = gyre_class(gyre_mDNS, "Responder", NULL);
   rb_define_singleton_method(responder_class, "new", responder_new, 1);
   rb_define_method(responder_class, "use", responder_use, -1);
   rb_define_method(responder_class, "respond", responder_respond, 2);

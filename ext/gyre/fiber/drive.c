@@ -68,11 +68,7 @@ static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
 /* Runs posts that an exception skipped, then this turn's. New posts wait for the next turn. */
 static void run_posts(struct gyre_scheduler *scheduler) {
   gyre_list_splice(&scheduler->due_posts, &scheduler->posts);
-  while (!gyre_list_empty(&scheduler->due_posts)) {
-    struct gyre_post *post = GYRE_CONTAINER(scheduler->due_posts.next, struct gyre_post, node);
-    gyre_list_remove(&post->node);
-    post->run(scheduler, post);
-  }
+  GYRE_EACH_TAKEN(struct gyre_post, post, &scheduler->due_posts, node) post->run(scheduler, post);
 }
 
 static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {

@@ -359,10 +359,6 @@ void gyre_interrupts_mark(struct gyre_scheduler *scheduler) {
 void gyre_interrupts_free(struct gyre_scheduler *scheduler) {
   struct gyre_list *list;
   for (int i = 0; (list = all(scheduler, i)); i++) {
-    while (!gyre_list_empty(list)) {
-      struct gyre_interrupt *interrupt = GYRE_CONTAINER(list->next, struct gyre_interrupt, node);
-      gyre_list_remove(&interrupt->node);
-      free(interrupt);
-    }
+    GYRE_EACH_TAKEN(struct gyre_interrupt, interrupt, list, node) free(interrupt);
   }
 }

@@ -9,9 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #ifdef GYRE_HAVE_LINUX_MAGIC
 #include <linux/magic.h>
 #include <sys/vfs.h>

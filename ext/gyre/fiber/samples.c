@@ -7,6 +7,7 @@
  *
  * The job calls nothing that checks interrupts: Ruby would drop an exception raised there. */
 #include "fiber/sight.h"
+#include "loop/timers.h"
 
 void gyre_init_samples(void);
 
@@ -16,7 +17,6 @@ void gyre_init_samples(void);
 #include <ruby/fiber/scheduler.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #define DEPTH_LIMIT 512        /* further outer frames become one */
 #define NODES_LIMIT (1u << 17) /* 4 MB; beyond it time counts for the known part of a stack */
@@ -53,11 +53,6 @@ static _Thread_local struct {
   int64_t cpu_ns;
 } seen; /* when this thread was last sampled */
 
-static int64_t now_ns(clockid_t clock) {
-  struct timespec time;
-  return clock_gettime(clock, &time) ? 0 : time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
-}
-
 static void acquire(void) { pthread_mutex_lock(&lock); }
 
 static void release(void) { pthread_mutex_unlock(&lock); }
@@ -74,8 +69,8 @@ static void end_run(void) {
  * the interval, and only samples would run. */
 static bool is_due(void) {
   int64_t sampled_ns = atomic_load(&samples.sampled_ns);
-  return sampled_ns >= 0 && now_ns(CLOCK_PROCESS_CPUTIME_ID) - sampled_ns >= samples.interval_ns / 20 &&
-         now_ns(CLOCK_MONOTONIC) < samples.end_ns;
+  return sampled_ns >= 0 && gyre_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - sampled_ns >= samples.interval_ns / 20 &&
+         gyre_clock_ns(CLOCK_MONOTONIC) < samples.end_ns;
 }
 
 static void *tick(void *run) {
@@ -117,9 +112,9 @@ static size_t collected_ms(void) { return rb_gc_stat(ID2SYM(rb_intern("time")));
 /* The postponed job. */
 static void take(void *unused) {
   if (!samples.open || samples.pid != getpid()) return;
-  int64_t cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+  int64_t cpu_ns = gyre_clock_ns(CLOCK_THREAD_CPUTIME_ID);
   int64_t spent_ns = cpu_ns - seen.cpu_ns; /* a thread's first sample counts since the last one of any thread */
-  int64_t limit_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID) - samples.before_ns;
+  int64_t limit_ns = gyre_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - samples.before_ns;
   if (seen.run != samples.run) spent_ns = cpu_ns < limit_ns ? cpu_ns : limit_ns;
   size_t gc_ms = collected_ms();
   int64_t gc_ns = (int64_t)(gc_ms - samples.gc_ms) * 1000000;
@@ -138,8 +133,8 @@ static void take(void *unused) {
     samples.nodes[number].cpu_ns += gc_ns;
   }
   seen.run = samples.run;
-  seen.cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
-  samples.before_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+  seen.cpu_ns = gyre_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  samples.before_ns = gyre_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
   atomic_store(&samples.sampled_ns, samples.before_ns);
 }
 
@@ -175,12 +170,12 @@ static VALUE samples_start(VALUE self, VALUE interval_ns, VALUE limit_ns, VALUE 
   samples.count = 1;
   samples.interval_ns = interval;
   samples.scheduler = NIL_P(scheduler) ? 0 : scheduler;
-  samples.end_ns = now_ns(CLOCK_MONOTONIC) + limit;
+  samples.end_ns = gyre_clock_ns(CLOCK_MONOTONIC) + limit;
   samples.gc_ms = collected_ms();
-  samples.before_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+  samples.before_ns = gyre_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
   atomic_store(&samples.sampled_ns, samples.before_ns);
   seen.run = samples.run;
-  seen.cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+  seen.cpu_ns = gyre_clock_ns(CLOCK_THREAD_CPUTIME_ID);
   samples.pid = getpid();
   samples.open = true;
   if (start_timer()) return Qtrue;

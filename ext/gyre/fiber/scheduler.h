@@ -6,8 +6,6 @@
  * Gyre moves fibers only by transfer; resume and yield are left to the program. */
 #pragma once
 
-#include "gyre.h"
-
 #include "fiber/blocked.h"
 #include "fiber/sight.h"
 #include "loop/loop.h"

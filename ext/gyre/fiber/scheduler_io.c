@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <ruby/debug.h>
-#include <ruby/version.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 

@@ -55,11 +55,7 @@ GYRE_TYPE(timeout_type, "Gyre::Scheduler::Timeout", timeout_mark, timeout_free, 
           RUBY_TYPED_FREE_IMMEDIATELY);
 
 void gyre_timeouts_free(struct gyre_scheduler *scheduler) {
-  while (!gyre_list_empty(&scheduler->interrupts.timeouts)) {
-    struct timeout *timeout = GYRE_CONTAINER(scheduler->interrupts.timeouts.next, struct timeout, node);
-    gyre_list_remove(&timeout->node);
-    timeout->scheduler = NULL;
-  }
+  GYRE_EACH_TAKEN(struct timeout, timeout, &scheduler->interrupts.timeouts, node) timeout->scheduler = NULL;
 }
 
 static VALUE make_body(VALUE argument) {

@@ -1,8 +1,6 @@
 /* Charges stretches to requests and tasks (sight.h), and reports the rows to Gyre::Loop.usage. */
 #include "fiber/fibers.h"
 
-#include <time.h>
-
 #define LONG_NS 100000   /* longer stretches are corrected */
 #define SLEPT_NS 1000000 /* sleeps after which the CPU clock is read */
 #define CALIBRATED_NS 1000000
@@ -16,19 +14,13 @@ static ID id_name, id_block, id_source_location;
 
 /* --- clocks --- */
 
-static int64_t read_ns(clockid_t id) {
-  struct timespec time;
-  if (clock_gettime(id, &time) < 0) return 0;
-  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
 #include <x86intrin.h>
 static bool invariant; /* the counter's rate is constant */
 
 static inline uint64_t read_ticks(void) {
-  return __builtin_expect(invariant, 1) ? __rdtsc() : (uint64_t)read_ns(CLOCK_MONOTONIC);
+  return __builtin_expect(invariant, 1) ? __rdtsc() : (uint64_t)gyre_clock_ns(CLOCK_MONOTONIC);
 }
 
 static void find_counter(void) {
@@ -43,7 +35,7 @@ static inline uint64_t read_ticks(void) {
 }
 static void find_counter(void) {}
 #else
-static inline uint64_t read_ticks(void) { return (uint64_t)read_ns(CLOCK_MONOTONIC); }
+static inline uint64_t read_ticks(void) { return (uint64_t)gyre_clock_ns(CLOCK_MONOTONIC); }
 static void find_counter(void) {}
 #endif
 
@@ -57,7 +49,7 @@ static void read_both(int64_t *now_ns, uint64_t *ticks) {
   uint64_t least = UINT64_MAX;
   for (int i = 0; i < 8; i++) {
     uint64_t before = read_ticks();
-    int64_t read = read_ns(CLOCK_MONOTONIC);
+    int64_t read = gyre_clock_ns(CLOCK_MONOTONIC);
     uint64_t took = read_ticks() - before;
     if (took >= least) continue;
     least = took;
@@ -78,7 +70,7 @@ static void calibrate(void) {
 /* --- stretches --- */
 
 static void read_thread_clock(struct gyre_sight *sight) {
-  sight->cpu_ns = read_ns(CLOCK_THREAD_CPUTIME_ID);
+  sight->cpu_ns = gyre_clock_ns(CLOCK_THREAD_CPUTIME_ID);
   sight->short_ticks = sight->slept_ticks = 0;
 }
 
@@ -304,7 +296,7 @@ static VALUE seconds(uint64_t ticks) { return DBL2NUM((double)ticks * ns_per_tic
 /* Counts the CPU of the process's other threads. */
 static void count_threads(struct gyre_sight *sight) {
   int64_t before_ns = sight->threads_ns;
-  sight->threads_ns = read_ns(CLOCK_PROCESS_CPUTIME_ID) - read_ns(CLOCK_THREAD_CPUTIME_ID);
+  sight->threads_ns = gyre_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - gyre_clock_ns(CLOCK_THREAD_CPUTIME_ID);
   if (sight->threads_ns > before_ns)
     sight->rows[GYRE_SIGHT_THREADS].ticks += (uint64_t)((double)(sight->threads_ns - before_ns) / ns_per_tick);
 }

@@ -381,8 +381,7 @@ static struct gyre_worker *new_worker(struct gyre_scheduler *scheduler, VALUE op
 }
 
 static struct gyre_worker *acquire(struct gyre_scheduler *scheduler) {
-  while (!gyre_list_empty(&scheduler->pool.idle)) {
-    struct gyre_worker *worker = GYRE_CONTAINER(scheduler->pool.idle.next, struct gyre_worker, node);
+  GYRE_EACH_FIRST(struct gyre_worker, worker, &scheduler->pool.idle, node) {
     idle_no_more(scheduler, worker);
     if (RTEST(rb_fiber_alive_p(worker->fiber))) return worker;
     free_worker(scheduler, worker);

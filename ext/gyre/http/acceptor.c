@@ -23,22 +23,16 @@ static void acceptor_mark(void *opaque) {
   }
 }
 
-static void free_exchanges(struct gyre_list *exchanges) {
-  while (!gyre_list_empty(exchanges)) {
-    struct gyre_list *node = exchanges->next;
-    gyre_list_remove(node);
-    free(GYRE_CONTAINER(node, struct gyre_http_exchange, node));
-  }
-}
-
 /* Does not touch the loop, because the scheduler may already be freed. */
 static void acceptor_free(void *opaque) {
   struct gyre_http_acceptor *acceptor = opaque;
-  free_exchanges(&acceptor->exchanges.active); /* no handle is alive: it would mark this object */
-  free_exchanges(&acceptor->exchanges.spare);
+  /* No handle of an active one is alive: it would mark this object. */
+  gyre_list_splice(&acceptor->exchanges.spare, &acceptor->exchanges.active);
+  GYRE_EACH_TAKEN(struct gyre_http_exchange, exchange, &acceptor->exchanges.spare, node) free(exchange);
   gyre_admission_forget(&acceptor->capacity.admission);
-  while (!gyre_list_empty(&acceptor->connections))
-    gyre_http_connection_discard(GYRE_CONTAINER(acceptor->connections.next, struct gyre_http_connection, node));
+  GYRE_EACH_FIRST(struct gyre_http_connection, connection, &acceptor->connections, node) {
+    gyre_http_connection_discard(connection);
+  }
   gyre_http_buffer_free(&acceptor->output);
   gyre_acceptor_free(&acceptor->net);
   free(acceptor->scratch);
@@ -64,9 +58,7 @@ static struct gyre_http_acceptor *acceptor_get(VALUE self) {
 /* Passes to ThreadCalls the promises of requests whose clients have left. Ended requests are not in
  * the list: their promises are settled at their end. */
 static void tell_departures(struct gyre_http_acceptor *acceptor) {
-  while (!gyre_list_empty(&acceptor->leaving)) {
-    struct gyre_http_exchange *exchange =
-        GYRE_CONTAINER(acceptor->leaving.next, struct gyre_http_exchange, departure.node);
+  GYRE_EACH_FIRST(struct gyre_http_exchange, exchange, &acceptor->leaving, departure.node) {
     rb_funcall(acceptor->thread_calls.object, rb_intern("depart"), 1, exchange->departure.promise);
     exchange->departure.told = true;
     gyre_list_remove(&exchange->departure.node);
@@ -119,8 +111,9 @@ static void quit_listening(struct gyre_http_acceptor *acceptor) {
 static void close_all(struct gyre_http_acceptor *acceptor) {
   quit_listening(acceptor);
   acceptor->draining = true;
-  while (!gyre_list_empty(&acceptor->connections))
-    gyre_http_connection_end(GYRE_CONTAINER(acceptor->connections.next, struct gyre_http_connection, node), false);
+  GYRE_EACH_FIRST(struct gyre_http_connection, connection, &acceptor->connections, node) {
+    gyre_http_connection_end(connection, false);
+  }
   gyre_admission_stop(&acceptor->capacity.admission);
 }
 
@@ -143,9 +136,7 @@ static void forked(struct gyre_client *client) {
     exchange->reader = NULL;
     exchange->limit.timer.place = 0;
   }
-  while (!gyre_list_empty(&acceptor->connections)) {
-    struct gyre_http_connection *connection =
-        GYRE_CONTAINER(acceptor->connections.next, struct gyre_http_connection, node);
+  GYRE_EACH_FIRST(struct gyre_http_connection, connection, &acceptor->connections, node) {
     connection->watch.fd = -1;
     connection->timer.place = 0;
     connection->abandoned = true;
@@ -571,8 +562,7 @@ static VALUE duration_bounds(VALUE class) {
 }
 
 void gyre_init_http(void) {
-  VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "HTTP"), "NativeAcceptor", rb_cObject);
-  rb_define_alloc_func(class, acceptor_allocate);
+  VALUE class = gyre_class(rb_define_module_under(gyre_mGyre, "HTTP"), "NativeAcceptor", acceptor_allocate);
   rb_define_method(class, "initialize", acceptor_initialize, 5);
   rb_define_method(class, "configure", acceptor_configure, 4);
   rb_define_method(class, "contexts=", acceptor_set_contexts, 1);

@@ -6,9 +6,6 @@
 #include "http/admission.h"
 #include "http/buffer.h"
 #include "http/connection.h"
-#include "http/limits.h"
-#include "http/statistics.h"
-#include "net/acceptor.h"
 #include "net/proxy_protocol.h"
 
 #include <netinet/in.h>

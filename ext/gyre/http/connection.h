@@ -8,9 +8,7 @@
 #pragma once
 
 #include "http/limits.h"
-#include "loop/loop.h"
 #include "net/acceptor.h"
-#include "net/transport.h"
 
 struct gyre_http_connection;
 
@@ -35,6 +33,10 @@ struct gyre_http_protocol {
   /* Only inside a stream: called when output was sent, or when the stream is closed. */
   void (*room)(struct gyre_http_connection *connection);
 };
+
+/* The functions that every protocol has, by these names in its file. */
+#define GYRE_HTTP_PROTOCOL                                                                                             \
+  .begin = begin, .readable = readable, .late = late, .drain = drain, .detached = detached, .free = free_own
 
 /* For a connection inside a stream: `report` calls `readable` in the next turn. */
 struct gyre_http_inner {

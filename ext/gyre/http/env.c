@@ -6,7 +6,6 @@
 
 #include <arpa/inet.h>
 #include <ruby/encoding.h>
-#include <sys/socket.h>
 
 /* Names of frequent headers. CGI's content-length and content-type have no prefix HTTP_. */
 static const char known_names[] =
@@ -143,7 +142,7 @@ static void set_server(VALUE env, const struct gyre_http_connection *connection,
   rb_hash_aset(env, keys[ENV_SERVER_PORT], head->port.length ? frozen(bytes, head->port) : port);
 }
 
-VALUE gyre_http_remote_address(struct gyre_http_connection *connection) {
+static VALUE remote_address(struct gyre_http_connection *connection) {
   const struct gyre_peer *peer = &connection->peer;
   char text[INET6_ADDRSTRLEN];
   if (peer->family != AF_INET && peer->family != AF_INET6) return rb_str_new(NULL, 0);
@@ -239,7 +238,7 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
       [ENV_URI] = slice(bytes, head->target),
       [ENV_SERVER_NAME] = known ? usual->server_name : Qundef,
       [ENV_SERVER_PORT] = known ? usual->server_port : Qundef,
-      [ENV_REMOTE] = known ? usual->remote : rb_str_freeze(gyre_http_remote_address(connection)),
+      [ENV_REMOTE] = known ? usual->remote : rb_str_freeze(remote_address(connection)),
       [ENV_SCHEME] = connection->https ? value_https : Qundef,
       [ENV_HIJACK] = self,
       [ENV_EARLY_HINTS] = self,
@@ -281,7 +280,7 @@ VALUE gyre_http_refused_env(struct gyre_http_connection *connection, const struc
   const struct gyre_http_head *head = request->head;
   const char *bytes = request->bytes;
   VALUE env = rb_hash_new();
-  rb_hash_aset(env, keys[ENV_REMOTE], gyre_http_remote_address(connection));
+  rb_hash_aset(env, keys[ENV_REMOTE], remote_address(connection));
   if (!head) return env;
   if (head->method.length) rb_hash_aset(env, keys[ENV_METHOD], method_of(head, bytes));
   if (head->target.length) rb_hash_aset(env, keys[ENV_URI], slice(bytes, head->target));

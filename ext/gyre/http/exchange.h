@@ -3,11 +3,7 @@
  * Each version has a table of functions. */
 #pragma once
 
-#include "fiber/scheduler.h"
 #include "http/acceptor.h"
-#include "http/buffer.h"
-#include "http/connection.h"
-#include "http/head.h"
 
 struct gyre_http_exchange;
 struct gyre_http_response_head;
@@ -58,6 +54,12 @@ struct gyre_http_exchange_operations {
   uint64_t (*send_file)(VALUE self, VALUE io, int64_t offset, uint64_t length);
   void (*finish_body)(VALUE self);
 };
+
+/* What both versions have, by these names in their files. */
+#define GYRE_HTTP_EXCHANGE(type)                                                                                       \
+  .bytes = sizeof(type), .class = &exchange_class, .begin = begin, .done = done, .drop = drop, .is_reset = is_reset,   \
+  .read_body = read_body, .hijack = hijack, .close = close_exchange, .end_head = end_head, .send_head = send_head,     \
+  .send_response = send_response, .send_body = send_body, .send_file = send_file, .finish_body = finish_body
 
 enum gyre_http_framing {
   GYRE_HTTP_NO_BODY,
@@ -210,7 +212,6 @@ int gyre_http_check_field(VALUE name, VALUE value, VALUE unused);
 /* `pack` puts a response's fields and text into a String, from which `unpack` makes a Hash. */
 VALUE gyre_http_pack_fields(const struct gyre_http_head *head, const char *bytes, size_t length);
 VALUE gyre_http_unpack_fields(VALUE packed);
-VALUE gyre_http_remote_address(struct gyre_http_connection *connection);
 
 /* methods.c */
 /* Parks the fiber as exchange->reader until the fiber is woken. Returns false after the time limit,

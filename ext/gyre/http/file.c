@@ -284,8 +284,7 @@ static VALUE open_file_is_cached(VALUE self, VALUE from, VALUE size) {
 }
 
 void gyre_init_http_file(void) {
-  open_file_class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "HTTP"), "OpenFile", rb_cObject);
-  rb_undef_alloc_func(open_file_class);
+  open_file_class = gyre_class(rb_define_module_under(gyre_mGyre, "HTTP"), "OpenFile", NULL);
   rb_define_singleton_method(open_file_class, "beneath", open_file_beneath, 4);
   rb_define_singleton_method(open_file_class, "of", open_file_of, 1);
   rb_define_method(open_file_class, "size", open_file_bytes, 0);

@@ -216,13 +216,7 @@ static bool free_own(struct gyre_http_connection *connection, bool gone) {
   return true;
 }
 
-static const struct gyre_http_protocol protocol = {.begin = begin,
-                                                   .readable = readable,
-                                                   .room = room,
-                                                   .late = late,
-                                                   .drain = drain,
-                                                   .detached = detached,
-                                                   .free = free_own};
+static const struct gyre_http_protocol protocol = {GYRE_HTTP_PROTOCOL, .room = room};
 
 /* Returns 0 if the connection now owns the descriptor, or -errno. */
 static int take_over(struct gyre_http_exchange *exchange, int fd, gyre_http_hijack_responder *respond) {

@@ -494,8 +494,7 @@ static VALUE keyed_pidfd(VALUE class, VALUE pid) {
 void gyre_init_keyed_loop(void) {
   thread_error = rb_path2class("ThreadError");
 
-  VALUE class = rb_define_class_under(gyre_mGyre, "Loop", rb_cObject);
-  rb_define_alloc_func(class, keyed_allocate);
+  VALUE class = gyre_class(gyre_mGyre, "Loop", keyed_allocate);
   rb_define_private_method(class, "open_native", keyed_open_native, 1);
   rb_define_method(class, "each", keyed_each, 0);
   rb_define_method(class, "next_event", keyed_next_event, 0);

@@ -477,9 +477,8 @@ static VALUE ingest_crc32(VALUE self, VALUE bytes) {
 
 void gyre_init_log_ingest(void) {
   VALUE log = rb_define_module_under(gyre_mGyre, "Log");
-  VALUE class = rb_define_class_under(log, "Ingest", rb_cObject);
+  VALUE class = gyre_class(log, "Ingest", ingest_allocate);
   gyre_log_crc32_setup();
-  rb_define_alloc_func(class, ingest_allocate);
   rb_define_singleton_method(class, "crc32", ingest_crc32, 1);
   rb_define_private_method(class, "setup", ingest_setup, 1);
   rb_define_private_method(class, "open_sink", ingest_open_sink, 8);
@@ -496,8 +495,7 @@ void gyre_init_log_ingest(void) {
   rb_define_method(class, "messages", ingest_messages, 0);
   rb_define_method(class, "filtered", ingest_filtered, 0);
   rb_define_method(class, "services", ingest_services, 0);
-  class_sink = rb_define_class_under(class, "Sink", rb_cObject);
-  rb_undef_alloc_func(class_sink);
+  class_sink = gyre_class(class, "Sink", NULL);
   rb_define_method(class_sink, "take", sink_take, -1);
   rb_define_method(class_sink, "bytesize", sink_bytesize, 0);
   rb_define_method(class_sink, "lines", sink_lines, 0);
@@ -507,15 +505,13 @@ void gyre_init_log_ingest(void) {
   rb_define_method(class_sink, "room?", sink_has_room, 0);
   rb_define_method(class_sink, "hit?", sink_was_hit, 0);
   rb_define_method(class_sink, "written", sink_written, 0);
-  class_session = rb_define_class_under(class, "Session", rb_cObject);
-  rb_undef_alloc_func(class_session);
+  class_session = gyre_class(class, "Session", NULL);
   rb_define_method(class_session, "client_id", session_client_id, 0);
   rb_define_method(class_session, "received", session_received, 0);
   rb_define_method(class_session, "stored", session_stored, 2);
   rb_define_method(class_session, "durable", session_durable, 0);
   rb_define_method(class_session, "refused?", session_was_refused, 0);
-  class_decoder = rb_define_class_under(class, "Decoder", rb_cObject);
-  rb_undef_alloc_func(class_decoder);
+  class_decoder = gyre_class(class, "Decoder", NULL);
   rb_define_method(class_decoder, "feed", decoder_feed, 2);
   rb_define_method(class_decoder, "finish", decoder_finish, 1);
   rb_define_method(class_decoder, "deliver", decoder_deliver, -1);

@@ -31,9 +31,9 @@
 #include "log/log_crc32.h"
 #include "log/log_record.h"
 #include "loop/forks.h"
+#include "loop/timers.h"
 
 #include <ruby/encoding.h>
-#include <time.h>
 
 #define FIRST_CAPACITY 4096
 #define NAME_LIMIT 255
@@ -55,10 +55,8 @@ struct outbox {
   bool sleeping, attention, framed;
 };
 
-static void outbox_mark(void *opaque) {
-  struct outbox *outbox = opaque;
-  GYRE_MARK(outbox->service, outbox->batch, outbox->batches); /* pins `batch`, for `bytes` */
-}
+/* Pins `batch`, for `bytes`. */
+GYRE_MARKER(outbox_mark, struct outbox, own->service, own->batch, own->batches)
 
 GYRE_TYPE(outbox_type, "Gyre::Log::Outbox", outbox_mark, RUBY_DEFAULT_FREE, NULL,
           RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED);
@@ -124,12 +122,6 @@ static void make_room(VALUE self, struct outbox *outbox, size_t needed) {
   outbox->bytes = RSTRING_PTR(outbox->batch);
 }
 
-static uint64_t now_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 /* Sets the text of a String, a Symbol or a severity number of Logger; otherwise returns false. */
 static bool severity_text(VALUE severity, struct gyre_log_text *text) {
   static const char *const names[] = {"debug", "info", "warn", "error", "fatal"};
@@ -173,7 +165,8 @@ static VALUE store(VALUE self, struct outbox *outbox, VALUE severity_value, VALU
   service.bytes = RSTRING_PTR(outbox->service);
   message.bytes = RSTRING_PTR(message_value);
   severity_text(severity_value, &severity);
-  gyre_log_record_write(outbox->bytes + outbox->length, ++outbox->sequence, now_us(), service, severity, message);
+  gyre_log_record_write(outbox->bytes + outbox->length, ++outbox->sequence,
+                        (uint64_t)gyre_clock_ns(CLOCK_REALTIME) / 1000, service, severity, message);
   outbox->length += length;
   outbox->bytesize += length;
   outbox->count++;
@@ -284,8 +277,7 @@ void gyre_init_log_outbox(void) {
   binary = rb_ascii8bit_encindex();
   gyre_log_crc32_setup();
   gyre_forks_count();
-  VALUE klass = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Log"), "Outbox", rb_cObject);
-  rb_define_alloc_func(klass, outbox_allocate);
+  VALUE klass = gyre_class(rb_define_module_under(gyre_mGyre, "Log"), "Outbox", outbox_allocate);
   rb_define_method(klass, "initialize", outbox_initialize, 4);
   rb_define_method(klass, "append", outbox_append, 2);
   rb_define_method(klass, "store", outbox_store, 3);

@@ -78,5 +78,16 @@ struct gyre_backend_operations {
   const char *(*refusal)(int error);
 };
 
+/* Defines the table of a backend, whose functions are named after it: epoll_backend_open. */
+#define GYRE_BACKEND(backend, ...)                                                                                     \
+  const struct gyre_backend_operations gyre_backend_##backend = {.name = #backend,                                     \
+                                                                 .open = backend##_backend_open,                       \
+                                                                 .close = backend##_backend_close,                     \
+                                                                 .watch = backend##_backend_watch,                     \
+                                                                 .unwatch = backend##_backend_unwatch,                 \
+                                                                 .wait = backend##_backend_wait,                       \
+                                                                 .wake = backend##_backend_wake,                       \
+                                                                 __VA_ARGS__}
+
 extern const struct gyre_backend_operations gyre_backend_epoll, gyre_backend_io_uring, gyre_backend_kqueue,
     gyre_backend_iocp;

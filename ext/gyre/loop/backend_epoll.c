@@ -118,14 +118,5 @@ static int epoll_backend_wait(void *opaque, struct gyre_event *events, int capac
 
 static void epoll_backend_wake(void *opaque) { gyre_wakeup_signal(&((struct epoll_state *)opaque)->wakeup); }
 
-const struct gyre_backend_operations gyre_backend_epoll = {
-    .name = "epoll",
-    .capabilities = GYRE_BACKEND_EDGE,
-    .open = epoll_backend_open,
-    .close = epoll_backend_close,
-    .watch = epoll_backend_watch,
-    .unwatch = epoll_backend_unwatch,
-    .wait = epoll_backend_wait,
-    .wake = epoll_backend_wake,
-};
+GYRE_BACKEND(epoll, .capabilities = GYRE_BACKEND_EDGE);
 #endif

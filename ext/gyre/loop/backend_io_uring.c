@@ -80,7 +80,7 @@ static int set_up(struct uring_state *state) {
   return error;
 }
 
-static int uring_backend_open(void **result) {
+static int io_uring_backend_open(void **result) {
   struct uring_state *state = calloc(1, sizeof(*state));
   if (!state) return -ENOMEM;
 
@@ -100,18 +100,18 @@ fail_set_up:
 }
 
 /* Also called in a forked child, where it only unmaps memory and closes descriptors. */
-static void uring_backend_close(void *opaque) {
+static void io_uring_backend_close(void *opaque) {
   struct uring_state *state = opaque;
   gyre_wakeup_close(&state->wakeup);
   io_uring_queue_exit(&state->ring);
   free(state);
 }
 
-static const char *uring_backend_describe(const void *state) {
+static const char *io_uring_backend_describe(const void *state) {
   return ((const struct uring_state *)state)->description;
 }
 
-static const char *uring_backend_refusal(int error) {
+static const char *io_uring_backend_refusal(int error) {
   switch (error) {
   case ENOSYS: return "this kernel has no io_uring, or a filter (seccomp) hides it";
   case EPERM: return "io_uring is switched off (kernel.io_uring_disabled, or a filter of the container)";
@@ -176,7 +176,7 @@ static int can_be_watched(int fd) {
 
 static uint64_t watch_mark(int fd, uint32_t generation) { return (uint64_t)generation << 32 | (uint32_t)fd << 1 | 1; }
 
-static void uring_backend_unwatch(void *opaque, int fd, uint32_t generation) {
+static void io_uring_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   struct uring_state *state = opaque;
   struct io_uring_sqe *submission;
   if (state->forks != gyre_forks || next_submission(state, &submission) < 0) return;
@@ -186,11 +186,11 @@ static void uring_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   submission->flags |= state->quiet;
 }
 
-static int uring_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
+static int io_uring_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct uring_state *state = opaque;
   struct io_uring_sqe *submission;
   if (state->forks != gyre_forks) return -EBADF;
-  if (previous) uring_backend_unwatch(state, fd, previous);
+  if (previous) io_uring_backend_unwatch(state, fd, previous);
   int error = interest & GYRE_BLOCKED ? 0 : can_be_watched(fd);
   if (error == 0) error = next_submission(state, &submission);
   if (error < 0) return error;
@@ -264,7 +264,7 @@ static int enter(struct uring_state *state, int64_t timeout_ns) {
   return io_uring_submit_and_wait_timeout(&state->ring, &completion, 1, timeout_ns < 0 ? NULL : &timeout, NULL);
 }
 
-static int uring_backend_wait(void *opaque, struct gyre_event *events, int capacity, int64_t timeout_ns) {
+static int io_uring_backend_wait(void *opaque, struct gyre_event *events, int capacity, int64_t timeout_ns) {
   struct uring_state *state = opaque;
   if (state->forks != gyre_forks) return -EBADF;
   /* Returns even if it fills no event, because a completion may be a wake-up. */
@@ -277,17 +277,7 @@ static int uring_backend_wait(void *opaque, struct gyre_event *events, int capac
   return harvest(state, events, capacity);
 }
 
-static void uring_backend_wake(void *opaque) { gyre_wakeup_signal(&((struct uring_state *)opaque)->wakeup); }
+static void io_uring_backend_wake(void *opaque) { gyre_wakeup_signal(&((struct uring_state *)opaque)->wakeup); }
 
-const struct gyre_backend_operations gyre_backend_io_uring = {
-    .name = "io_uring",
-    .open = uring_backend_open,
-    .close = uring_backend_close,
-    .watch = uring_backend_watch,
-    .unwatch = uring_backend_unwatch,
-    .wait = uring_backend_wait,
-    .wake = uring_backend_wake,
-    .describe = uring_backend_describe,
-    .refusal = uring_backend_refusal,
-};
+GYRE_BACKEND(io_uring, .describe = io_uring_backend_describe, .refusal = io_uring_backend_refusal);
 #endif

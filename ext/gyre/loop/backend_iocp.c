@@ -296,14 +296,5 @@ static const char *iocp_backend_refusal(int error) {
   return error == ENOSYS ? "the driver \\Device\\Afd does not open" : NULL;
 }
 
-const struct gyre_backend_operations gyre_backend_iocp = {
-    .name = "iocp",
-    .open = iocp_backend_open,
-    .close = iocp_backend_close,
-    .watch = iocp_backend_watch,
-    .unwatch = iocp_backend_unwatch,
-    .wait = iocp_backend_wait,
-    .wake = iocp_backend_wake,
-    .refusal = iocp_backend_refusal,
-};
+GYRE_BACKEND(iocp, .refusal = iocp_backend_refusal);
 #endif

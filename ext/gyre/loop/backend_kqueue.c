@@ -179,14 +179,5 @@ static int kqueue_backend_wait(void *opaque, struct gyre_event *events, int capa
 
 static void kqueue_backend_wake(void *opaque) { gyre_wakeup_signal(&((struct kqueue_state *)opaque)->wakeup); }
 
-const struct gyre_backend_operations gyre_backend_kqueue = {
-    .name = "kqueue",
-    .capabilities = GYRE_BACKEND_EDGE,
-    .open = kqueue_backend_open,
-    .close = kqueue_backend_close,
-    .watch = kqueue_backend_watch,
-    .unwatch = kqueue_backend_unwatch,
-    .wait = kqueue_backend_wait,
-    .wake = kqueue_backend_wake,
-};
+GYRE_BACKEND(kqueue, .capabilities = GYRE_BACKEND_EDGE);
 #endif

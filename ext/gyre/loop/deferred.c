@@ -11,11 +11,7 @@ void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred) {
 void gyre_loop_run_deferred(struct gyre_loop *loop) {
   struct gyre_list due = {&due, &due};
   gyre_list_splice(&due, &loop->deferred);
-  while (!gyre_list_empty(&due)) {
-    struct gyre_deferred *deferred = GYRE_CONTAINER(due.next, struct gyre_deferred, node);
-    gyre_list_remove(&deferred->node);
-    deferred->run(loop, deferred);
-  }
+  GYRE_EACH_TAKEN(struct gyre_deferred, deferred, &due, node) deferred->run(loop, deferred);
 }
 
 void gyre_loop_drop_deferred(struct gyre_loop *loop) {

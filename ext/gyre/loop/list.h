@@ -46,3 +46,12 @@ static inline void gyre_list_remove(struct gyre_list *node) {
   node->previous->next = node->next;
   gyre_list_init(node);
 }
+
+/* Runs the body for the first member, which the body must unlink, until the list is empty. */
+#define GYRE_EACH_FIRST(type, variable, list, member)                                                                  \
+  for (type * variable; !gyre_list_empty(list) && (variable = GYRE_CONTAINER((list)->next, type, member), true);)
+
+/* The same, but unlinks the member before the body. */
+#define GYRE_EACH_TAKEN(type, variable, list, member)                                                                  \
+  for (type * variable; !gyre_list_empty(list) && (variable = GYRE_CONTAINER((list)->next, type, member),              \
+                                                  gyre_list_remove(&variable->member), true);)

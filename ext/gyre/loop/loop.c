@@ -259,9 +259,7 @@ void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
  * the watch: the next read or write then fails. True if any watch was called. */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
-  while (!gyre_list_empty(&loop->unverified.watches)) {
-    struct gyre_watch *watch = GYRE_CONTAINER(loop->unverified.watches.next, struct gyre_watch, unverified);
-    gyre_list_remove(&watch->unverified);
+  GYRE_EACH_TAKEN(struct gyre_watch, watch, &loop->unverified.watches, unverified) {
     struct gyre_descriptor *state = &loop->descriptors[watch->fd];
     if (register_interest(loop, state, watch->fd, watch->interest) < 0) {
       watch->ready(loop, watch, watch->interest & ANYTHING);

@@ -7,7 +7,6 @@
 #include "loop/busy_poll.h"
 #include "loop/deferred.h"
 #include "loop/lag.h"
-#include "loop/list.h"
 #include "loop/timers.h"
 
 #define GYRE_LOOP_EVENTS 256 /* maximum events per poll of the backend */
@@ -113,6 +112,14 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch);
 
 /* Notes that a call returned "would block": the kernel will report a change. */
 void gyre_loop_drained(struct gyre_loop *loop, int fd, unsigned interest);
+
+/* Watches for what a call that returned "would block" waits for. Returns 0 or -errno. */
+static inline int gyre_loop_await(struct gyre_loop *loop, struct gyre_watch *watch, int fd, unsigned interest) {
+  gyre_loop_drained(loop, fd, interest);
+  if (watch->fd >= 0 && watch->interest == interest) return 0;
+  gyre_loop_unwatch(loop, watch);
+  return gyre_loop_watch(loop, watch, fd, interest);
+}
 
 /* Resets the descriptor's entry for a new holder. Returns NULL if memory is short. */
 struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t holder);

@@ -3,8 +3,6 @@
  * timer. */
 #include "loop/timers.h"
 
-#include <time.h>
-
 #define ARITY 4
 
 void gyre_timers_init(struct gyre_timers *timers) {
@@ -21,17 +19,17 @@ void gyre_timers_cancel_all(struct gyre_timers *timers) {
   while (timers->count) timers->entries[--timers->count].timer->place = 0;
 }
 
-int64_t gyre_timers_now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
+int64_t gyre_clock_ns(clockid_t clock) {
+  struct timespec time = {0, 0};
+  clock_gettime(clock, &time);
   return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+int64_t gyre_timers_now(void) { return gyre_clock_ns(CLOCK_MONOTONIC); }
+
 int64_t gyre_timers_coarse_now(void) {
 #ifdef CLOCK_MONOTONIC_COARSE
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+  return gyre_clock_ns(CLOCK_MONOTONIC_COARSE);
 #else
   return gyre_timers_now() / 4000000 * 4000000;
 #endif

@@ -3,6 +3,8 @@
 
 #include "feature.h"
 
+#include <time.h>
+
 struct gyre_timer {
   int64_t when_ns;
   uint32_t place; /* position in the heap, from 1; 0 if not armed */
@@ -24,6 +26,9 @@ void gyre_timers_free(struct gyre_timers *timers);
 
 /* Disarms all timers, which may outlive the heap. */
 void gyre_timers_cancel_all(struct gyre_timers *timers);
+
+/* Nanoseconds of a clock; 0 if the system does not have it. */
+int64_t gyre_clock_ns(clockid_t clock);
 
 /* Monotonic time in nanoseconds. */
 int64_t gyre_timers_now(void);

@@ -6,10 +6,8 @@
  * one home, in which one waiting thread reads the replies for all (memcached_threads.c). */
 #pragma once
 
-#include "fiber/scheduler.h"
 #include "memcached/memcached_wire.h"
 #include "net/deferred_send.h"
-#include "net/transport.h"
 
 #define GYRE_MEMCACHED_CODED 3 /* flag bits as in Dalli: 1 serialized, 2 compressed */
 #define GYRE_MEMCACHED_UTF8 4

@@ -103,8 +103,7 @@ void gyre_memcached_call_take(struct gyre_memcached_call *call, const struct gyr
 }
 
 void gyre_init_memcached_call(void) {
-  call_class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Memcached"), "Call", rb_cObject);
-  rb_undef_alloc_func(call_class);
+  call_class = gyre_class(rb_define_module_under(gyre_mGyre, "Memcached"), "Call", NULL);
   static const char *names[] = {"hd", "en", "nf", "ns", "ex", "va", "mn"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) codes[i] = rb_intern(names[i]);
 }

@@ -198,10 +198,7 @@ static void finish(struct gyre_memcached_call *call) {
 }
 
 static void wake_for_room(struct gyre_memcached_connection *connection) {
-  while (!gyre_list_empty(&connection->on_loop.room)) {
-    struct gyre_memcached_waiter *waiter =
-        GYRE_CONTAINER(connection->on_loop.room.next, struct gyre_memcached_waiter, node);
-    gyre_list_remove(&waiter->node);
+  GYRE_EACH_TAKEN(struct gyre_memcached_waiter, waiter, &connection->on_loop.room, node) {
     gyre_wake(waiter->wait.parked.scheduler, &waiter->wait.parked);
   }
 }
@@ -433,11 +430,8 @@ static ssize_t receive(struct gyre_memcached_connection *connection) {
 
 static void watch_for(struct gyre_memcached_connection *connection, unsigned wants) {
   if (!connection->on_loop.linked) return;
-  struct gyre_loop *loop = &connection->scheduler->loop;
-  gyre_loop_drained(loop, connection->transport->fd, wants);
-  if (connection->on_loop.watch.fd >= 0 && connection->on_loop.watch.interest == wants) return;
-  gyre_loop_unwatch(loop, &connection->on_loop.watch);
-  int error = gyre_loop_watch(loop, &connection->on_loop.watch, connection->transport->fd, wants);
+  int error =
+      gyre_loop_await(&connection->scheduler->loop, &connection->on_loop.watch, connection->transport->fd, wants);
   if (error < 0) fail_with(connection, error);
 }
 
@@ -579,9 +573,8 @@ static VALUE connection_close(VALUE self) {
 }
 
 void gyre_init_memcached_connection(void) {
-  connection_class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Memcached"), "Connection", rb_cObject);
+  connection_class = gyre_class(rb_define_module_under(gyre_mGyre, "Memcached"), "Connection", connection_allocate);
   gyre_forks_count();
-  rb_define_alloc_func(connection_class, connection_allocate);
   rb_define_method(connection_class, "initialize", connection_initialize, 3);
   rb_define_method(connection_class, "close", connection_close, 0);
   rb_define_method(connection_class, "allow_stores", connection_allow_stores, 0);

@@ -8,10 +8,7 @@
 
 /* --- the server, and its connection here --- */
 
-static void server_mark(void *opaque) {
-  const struct gyre_memcached_server *server = opaque;
-  GYRE_MARK(server->connections, server->keys, server->prefix, server->values);
-}
+GYRE_MARKER(server_mark, struct gyre_memcached_server, own->connections, own->keys, own->prefix, own->values)
 
 GYRE_TYPE(server_type, "Gyre::Memcached::Server", server_mark, RUBY_TYPED_DEFAULT_FREE, NULL,
           RUBY_TYPED_FREE_IMMEDIATELY);

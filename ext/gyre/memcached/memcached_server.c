@@ -142,8 +142,7 @@ static VALUE server_prepare(VALUE self, VALUE keys, VALUE prefix, VALUE values, 
 }
 
 void gyre_init_memcached_server(void) {
-  VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Memcached"), "Server", rb_cObject);
-  rb_define_alloc_func(class, gyre_memcached_server_allocate);
+  VALUE class = gyre_class(rb_define_module_under(gyre_mGyre, "Memcached"), "Server", gyre_memcached_server_allocate);
   rb_define_method(class, "get", server_get, 1);
   rb_define_method(class, "set", server_set, 3);
   rb_define_method(class, "delete", server_delete, 1);

@@ -3,8 +3,6 @@
 #include "loop/direct_calls.h"
 #include "net/transport.h"
 
-#include <sys/uio.h>
-
 _Static_assert(GYRE_DATAGRAM_BATCH *GYRE_DATAGRAM_BYTES <= GYRE_LENT_PACKETS_BYTES, "a batch fits the lent memory");
 
 /* --- several packets per call, or a loop if the system has no such call --- */

@@ -61,10 +61,7 @@ static VALUE object_allocate(VALUE class) {
   return self;
 }
 
-static void packet_mark(void *opaque) {
-  struct packet *packet = opaque;
-  GYRE_MARK(packet->bytes, packet->socket);
-}
+GYRE_MARKER(packet_mark, struct packet, own->bytes, own->socket)
 
 static size_t packet_size(const void *opaque) {
   return offsetof(struct packet, from.any) + ((const struct packet *)opaque)->from.length;

@@ -10,10 +10,7 @@ static void send_on(struct gyre_deferred_send *sends) {
   if (sends->sending) sends->sending(sends, sends->watch.fd >= 0);
   int error = gyre_socket_is_open(sends->io, transport->fd) ? gyre_transport_flush(transport) : -EBADF;
   if (error == -EAGAIN) {
-    gyre_loop_drained(loop, transport->fd, transport->write.wants);
-    if (sends->watch.fd >= 0 && sends->watch.interest == transport->write.wants) return;
-    gyre_loop_unwatch(loop, &sends->watch);
-    if (gyre_loop_watch(loop, &sends->watch, transport->fd, transport->write.wants) == 0) return;
+    if (gyre_loop_await(loop, &sends->watch, transport->fd, transport->write.wants) == 0) return;
   }
   gyre_deferred_send_stop(sends);
 }

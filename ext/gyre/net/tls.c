@@ -1,7 +1,6 @@
 /* TLS by libssl (tls.h). Each transport has its own BIO, which buffers in both directions, so one
  * recv and one send serve many records. This takes 20 % less CPU than SSL_set_fd and saves two
  * system calls a request. */
-#ifdef GYRE_HAVE_LIBSSL
 #include "loop/backend.h"
 #include "loop/direct_calls.h"
 #include "loop/timers.h"
@@ -583,5 +582,3 @@ bool gyre_tls_agreed(const struct gyre_transport *transport, const char *protoco
 }
 
 bool gyre_tls_resumed(const struct gyre_transport *transport) { return SSL_session_reused(gyre_tls_ssl(transport)); }
-
-#endif

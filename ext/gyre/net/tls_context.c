@@ -1,6 +1,5 @@
 /* TLS contexts (tls.h): versions, ciphers, a server's choice of identity and protocol, and
  * resumption by a server's tickets and a client's newest sessions. No ruby.h. */
-#ifdef GYRE_HAVE_LIBSSL
 #include "net/tls_context.h"
 
 #include <openssl/err.h>
@@ -362,5 +361,3 @@ bool gyre_tls_context_times(const struct gyre_tls_context *context, int64_t *fro
   *until = seconds_of(X509_get0_notAfter(certificate));
   return true;
 }
-
-#endif

@@ -1,12 +1,10 @@
 /* Reads certificates, key, authorities and revocation lists into a libssl context. Error messages
  * name the file and the remedy. No ruby.h. */
-#ifdef GYRE_HAVE_LIBSSL
 #include "net/tls_context.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 /* Writes the error message, with libssl's reason if there is one. Returns false. */
@@ -199,5 +197,3 @@ bool gyre_tls_challenge_use(SSL *ssl, const char *folder, const char *name) {
   ERR_clear_error();
   return used;
 }
-
-#endif

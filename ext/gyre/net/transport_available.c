@@ -1,5 +1,4 @@
 /* Gyre::Transport's calls that never wait, for state machines on a keyed loop. */
-#include "loop/backend.h"
 #include "net/net.h"
 #include "net/tls.h"
 #include "net/transport_object.h"

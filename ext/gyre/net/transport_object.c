@@ -2,14 +2,12 @@
  * none, they block only the thread. Bytes move under the GVL: any thread may call any method. */
 #include "net/transport_object.h"
 #include "fiber/ruby_io.h"
-#include "fiber/scheduler.h"
 #include "net/net.h"
 #include "net/socket_wait.h"
 #include "net/tls.h"
 
 #include <fcntl.h>
 #include <ruby/encoding.h>
-#include <sys/uio.h>
 
 #define PART_BYTES 16384
 #define PIECES 16

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "net/deferred_send.h"
-#include "net/transport.h"
 
 struct gyre_transport_object {
   struct gyre_transport transport;

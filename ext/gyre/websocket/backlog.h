@@ -9,8 +9,6 @@
 
 #include "http/admission.h"
 
-#include <sys/uio.h>
-
 #define GYRE_WEBSOCKET_LATEST 4
 
 struct gyre_websocket_block {

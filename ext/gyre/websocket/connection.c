@@ -516,8 +516,7 @@ static void start_due(struct gyre_scheduler *scheduler, struct gyre_post *post);
 
 /* Begins the code of this turn's next due socket. Returns the socket; nil if there is none. */
 static VALUE take_due(struct gyre_scheduler *scheduler) {
-  while (!gyre_list_empty(&scheduler->due_posts)) {
-    struct gyre_post *post = GYRE_CONTAINER(scheduler->due_posts.next, struct gyre_post, node);
+  GYRE_EACH_FIRST(struct gyre_post, post, &scheduler->due_posts, node) {
     struct gyre_websocket *websocket = GYRE_CONTAINER(post, struct gyre_websocket, run.starting);
     if (post->run != start_due) break;
     gyre_list_remove(&post->node);
@@ -775,13 +774,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
   if (connection->acceptor->draining) drain(connection);
 }
 
-const struct gyre_http_protocol gyre_websocket_protocol = {.begin = begin,
-                                                           .readable = readable,
-                                                           .late = late,
-                                                           .drain = drain,
-                                                           .detached = detached,
-                                                           .free = free_own,
-                                                           .room = room};
+const struct gyre_http_protocol gyre_websocket_protocol = {GYRE_HTTP_PROTOCOL, .room = room};
 
 void gyre_init_websocket_connection(VALUE class) {
   on_open = ID2SYM(rb_intern("on_open"));

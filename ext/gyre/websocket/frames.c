@@ -1,8 +1,5 @@
 /* Gyre::WebSocket::Frames: parses and makes the frames of lib/gyre/websocket/client.rb. Uses no
  * socket. */
-#include "gyre.h"
-#include "net/transport.h"
-#include "websocket/input.h"
 #include "websocket/websocket.h"
 
 #include <ruby/encoding.h>
@@ -99,8 +96,7 @@ static VALUE frames_frame(VALUE class, VALUE opcode, VALUE payload, VALUE mask) 
 
 void gyre_init_websocket_frames(void) {
   VALUE outer = rb_define_class_under(gyre_mGyre, "WebSocket", rb_cObject);
-  VALUE class = rb_define_class_under(outer, "Frames", rb_cObject);
-  rb_define_alloc_func(class, frames_allocate);
+  VALUE class = gyre_class(outer, "Frames", frames_allocate);
   rb_define_method(class, "initialize", frames_initialize, 1);
   rb_define_method(class, "<<", frames_append, 1);
   rb_define_method(class, "next", frames_next, 0);

@@ -394,10 +394,8 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
 METHODS(GYRE_HTTP_TRAMPOLINE)
 
 void gyre_init_websocket(void) {
-  gyre_init_websocket_frames();
-  VALUE class = rb_define_class_under(gyre_mGyre, "WebSocket", rb_cObject);
+  VALUE class = gyre_class(gyre_mGyre, "WebSocket", NULL);
   closed_error = rb_define_class_under(class, "ClosedError", rb_eIOError);
-  rb_undef_alloc_func(class);
   gyre_init_websocket_connection(class);
 #ifdef GYRE_HAVE_ZLIB
   rb_define_const(class, "COMPRESSES", Qtrue);

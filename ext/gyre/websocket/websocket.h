@@ -162,6 +162,3 @@ void gyre_init_websocket_connection(VALUE class);
 /* message.c: returns the buffer's message; sets `fault` to the negative close code if it cannot be
  * inflated. */
 VALUE gyre_websocket_message(struct gyre_websocket *websocket, int *fault);
-
-void gyre_init_websocket_frames(void); /* frames.c */
-void gyre_init_websocket(void);        /* socket.c */

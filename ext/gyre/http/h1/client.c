@@ -55,10 +55,7 @@ struct client {
   bool continued : 1; /* a 100 has come */
 };
 
-static void client_mark(void *opaque) {
-  struct client *client = opaque;
-  GYRE_MARK(client->transport, client->headers, client->trailers, client->spare, client->interim);
-}
+GYRE_MARKER(client_mark, struct client, own->transport, own->headers, own->trailers, own->spare, own->interim)
 
 GYRE_TYPE(client_type, "Gyre::HTTP::Client::H1Connection", client_mark, RUBY_DEFAULT_FREE, NULL,
           RUBY_TYPED_FREE_IMMEDIATELY);
@@ -612,8 +609,7 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
 void gyre_init_http1_client(void) {
   VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
   VALUE outer = rb_define_class_under(http, "Client", rb_cObject);
-  VALUE class = rb_define_class_under(outer, "H1Connection", rb_cObject);
-  rb_define_alloc_func(class, client_allocate);
+  VALUE class = gyre_class(outer, "H1Connection", client_allocate);
   rb_define_singleton_method(class, "fields", client_fields, 1);
   rb_define_method(class, "initialize", client_initialize, 2);
   rb_define_method(class, "status", client_status, 0);

@@ -527,12 +527,6 @@ static void drain(struct gyre_http_connection *connection) {
 static void *make_scratch(const struct gyre_http_limits *limits) { return calloc(1, partial_bytes(limits)); }
 
 void gyre_init_http1_connection(void) {
-  static const struct gyre_http_protocol protocol = {.make_scratch = make_scratch,
-                                                     .begin = begin,
-                                                     .readable = readable,
-                                                     .late = late,
-                                                     .drain = drain,
-                                                     .detached = detached,
-                                                     .free = free_own};
+  static const struct gyre_http_protocol protocol = {GYRE_HTTP_PROTOCOL, .make_scratch = make_scratch};
   gyre_http_protocols.http1 = &protocol;
 }

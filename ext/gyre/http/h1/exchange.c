@@ -9,7 +9,6 @@
 
 #include <ruby/io.h>
 #include <stdio.h>
-#include <sys/uio.h>
 
 #define COPY_BYTES_LIMIT 16384 /* longest body copied after its head */
 #define VECTORS 64
@@ -562,7 +561,7 @@ static VALUE hijack(struct gyre_http_exchange *exchange) {
   return socket;
 }
 
-static void close_connection(struct gyre_http_exchange *exchange, bool reset) {
+static void close_exchange(struct gyre_http_exchange *exchange, bool reset) {
   if (!exchange->hijacked) gyre_http_connection_close(exchange->connection, reset);
 }
 
@@ -584,25 +583,8 @@ static void done(struct gyre_http_connection *connection, struct gyre_http_excha
 }
 
 const struct gyre_http_exchange_operations gyre_http1_exchange_operations = {
-    .bytes = sizeof(struct gyre_http1_exchange),
-    .class = &exchange_class,
-    .alone = true,
-    .begin = begin,
-    .done = done,
-    .drop = drop,
-    .is_reset = is_reset,
-    .next_request = next_request,
-    .read_body = read_body,
-    .hijack = hijack,
-    .close = close_connection,
-    .begin_head = begin_head,
-    .end_head = end_head,
-    .send_head = send_head,
-    .send_response = send_response,
-    .send_body = send_body,
-    .send_file = send_file,
-    .finish_body = finish_body,
-};
+    GYRE_HTTP_EXCHANGE(struct gyre_http1_exchange), .alone = true, .next_request = next_request,
+    .begin_head = begin_head};
 
 void gyre_init_http1(void) {
   exchange_class = gyre_http_define_exchange("H1", &gyre_http1_exchange_operations);

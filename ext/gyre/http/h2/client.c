@@ -1,7 +1,5 @@
 /* An HTTP/2 client's connection (client.h): moves frames, wakes fibers, detects a dead server, ends
  * the connection. Never waits if there is a loop; makes no request. */
-#ifdef GYRE_HAVE_NGHTTP2
-
 #include "http/h2/client.h"
 #include "loop/forks.h"
 #include "net/net.h"
@@ -16,10 +14,7 @@
 #define INPUT_BYTES (32 << 20)
 #define OUTPUT_BYTES (128 << 10) /* maximum queued bytes of a request */
 
-static void client_mark(void *opaque) {
-  const struct gyre_http2_client *client = opaque;
-  GYRE_MARK(client->self, client->transport_object, client->io, client->scheduler_object);
-}
+GYRE_MARKER(client_mark, struct gyre_http2_client, own->self, own->transport_object, own->io, own->scheduler_object)
 
 /* Does not touch the scheduler's lists, because the scheduler may already be freed. */
 static void client_free(void *opaque) {
@@ -117,11 +112,7 @@ int64_t gyre_http2_client_now(const struct gyre_http2_client *client) {
 
 static void watch_for(struct gyre_http2_client *client, struct gyre_watch *watch, unsigned wants) {
   if (!client->linked) return;
-  struct gyre_loop *loop = &client->scheduler->loop;
-  gyre_loop_drained(loop, client->transport->fd, wants);
-  if (watch->fd >= 0 && watch->interest == wants) return;
-  gyre_loop_unwatch(loop, watch);
-  int error = gyre_loop_watch(loop, watch, client->transport->fd, wants);
+  int error = gyre_loop_await(&client->scheduler->loop, watch, client->transport->fd, wants);
   if (error < 0) fail(client, error);
 }
 
@@ -366,9 +357,8 @@ static VALUE client_held(VALUE self) {
 void gyre_init_http2_client(void) {
   VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
   VALUE outer = rb_define_class_under(http, "Client", rb_cObject);
-  VALUE connection_class = rb_define_class_under(outer, "H2Connection", rb_cObject);
+  VALUE connection_class = gyre_class(outer, "H2Connection", client_allocate);
   gyre_forks_count();
-  rb_define_alloc_func(connection_class, client_allocate);
   rb_define_method(connection_class, "initialize", client_initialize, 2);
   rb_define_method(connection_class, "transport", client_transport, 0);
   rb_define_method(connection_class, "capacity", client_capacity, 0);
@@ -380,5 +370,3 @@ void gyre_init_http2_client(void) {
   rb_define_method(connection_class, "held", client_held, 0);
   rb_define_private_method(connection_class, "end_streams", client_end, 0);
 }
-
-#endif

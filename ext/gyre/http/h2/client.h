@@ -7,7 +7,6 @@
 #pragma once
 
 #include "fiber/scheduler.h"
-#include "gyre.h"
 #include "http/client_limits.h"
 #include "http/h2/session.h"
 
@@ -70,5 +69,3 @@ int64_t gyre_http2_client_now(const struct gyre_http2_client *client);
 void gyre_http2_client_drive(struct gyre_http2_client *client, int64_t limit_ns);
 /* True if another request may begin. */
 bool gyre_http2_client_is_open(const struct gyre_http2_client *client);
-void gyre_init_http2_client(void);
-void gyre_init_http2_client_call(void);

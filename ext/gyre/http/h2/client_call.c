@@ -7,8 +7,6 @@
  *               \---another final head: the upload goes on, beginning of the body is kept
  *
  * The caller is told of an interim head (1xx), which changes no state. */
-#ifdef GYRE_HAVE_NGHTTP2
-
 #include "http/exchange.h"
 #include "http/h2/client.h"
 #include "http/h2/lines.h"
@@ -24,10 +22,8 @@
 
 static VALUE call_class, host;
 
-static void call_mark(void *opaque) {
-  const struct gyre_http2_call *call = opaque;
-  GYRE_MARK(call->self, call->client_object, call->headers, call->trailers, call->body, call->early, call->interim);
-}
+GYRE_MARKER(call_mark, struct gyre_http2_call, own->self, own->client_object, own->headers, own->trailers, own->body,
+            own->early, own->interim)
 
 /* Gives up the stream. Its reset is sent with the next frames. */
 static void let_go(struct gyre_http2_call *call) {
@@ -448,8 +444,7 @@ static VALUE connection_refuse(VALUE self) { ended(gyre_http2_client_get(self));
 
 void gyre_init_http2_client_call(void) {
   VALUE connection = rb_path2class("Gyre::HTTP::Client::H2Connection");
-  call_class = rb_define_class_under(connection, "Exchange", rb_cObject);
-  rb_undef_alloc_func(call_class);
+  call_class = gyre_class(connection, "Exchange", NULL);
   host = gyre_kept(rb_obj_freeze(rb_str_new_lit("host")));
   rb_define_private_method(connection, "open", connection_open, 6);
   rb_define_private_method(connection, "refuse", connection_refuse, 0);
@@ -466,5 +461,3 @@ void gyre_init_http2_client_call(void) {
   rb_define_method(call_class, "trailers", call_trailers, 0);
   rb_define_method(call_class, "over?", call_is_over, 0);
 }
-
-#endif

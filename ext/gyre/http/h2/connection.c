@@ -1,7 +1,5 @@
 /* Runs an HTTP/2 connection on the loop: moves frames, wakes fibers, checks time limits, ends the
  * connection. Output is sent at the turn's end. Never waits. */
-#ifdef GYRE_HAVE_NGHTTP2
-
 #include "http/h2/h2.h"
 
 #define SENDS_AT_ONCE 8
@@ -58,12 +56,8 @@ static void close_or_linger(struct gyre_http_connection *connection) {
 static void wait_for_room(struct gyre_http_connection *connection) {
   struct gyre_http2_connection *http2 = connection->own;
   struct gyre_loop *loop = gyre_http_loop(connection);
-  unsigned wants = connection->transport.write.wants;
   if (!http2->blocked_ns) http2->blocked_ns = gyre_loop_now(loop);
-  gyre_loop_drained(loop, connection->transport.fd, wants);
-  if (http2->room.fd >= 0 && http2->room.interest == wants) return;
-  gyre_loop_unwatch(loop, &http2->room);
-  if (gyre_loop_watch(loop, &http2->room, connection->transport.fd, wants) < 0)
+  if (gyre_loop_await(loop, &http2->room, connection->transport.fd, connection->transport.write.wants) < 0)
     gyre_http_connection_close(connection, true);
 }
 
@@ -96,6 +90,9 @@ static void wake_changed(struct gyre_http_connection *connection) {
   while ((stream = gyre_http2_session_changed(&own(connection)->session, false))) wake(stream);
 }
 
+/* Ends and frees the connection if it is over; otherwise sets its timer. */
+static void settle(struct gyre_http_connection *connection);
+
 /* `enter` and `leave` enclose each call from the loop: the connection is not freed between them.
  * `leave` passes on the exception whose state is `raised`. */
 static void enter(struct gyre_http_connection *connection) { own(connection)->entered++; }
@@ -104,7 +101,7 @@ static void leave(struct gyre_http_connection *connection, int raised) {
   VALUE error = raised ? rb_errinfo() : Qnil;
   if (raised) gyre_loop_report_again(gyre_http_loop(connection), &connection->watch, GYRE_READABLE);
   own(connection)->entered--;
-  gyre_http2_connection_settle(connection);
+  settle(connection);
   if (!raised) return;
   if (rb_obj_is_kind_of(error, rb_eException)) rb_set_errinfo(error);
   rb_jump_tag(raised);
@@ -449,7 +446,7 @@ static void readable(struct gyre_http_connection *connection) {
 
 /* --- life --- */
 
-void gyre_http2_connection_settle(struct gyre_http_connection *connection) {
+static void settle(struct gyre_http_connection *connection) {
   struct gyre_http2_connection *http2 = connection->own;
   if (http2->entered) return;
   bool over = is_open(connection) && !gyre_deferred_waits(&http2->sending) &&
@@ -484,7 +481,7 @@ void gyre_http2_connection_leave_stream(struct gyre_http_connection *connection,
   gyre_http2_stream_release(stream);
   http2->running--;
   gyre_http2_connection_send(connection);
-  gyre_http2_connection_settle(connection);
+  settle(connection);
 }
 
 static void drain(struct gyre_http_connection *connection) {
@@ -558,15 +555,6 @@ static bool free_own(struct gyre_http_connection *connection, bool gone) {
 }
 
 void gyre_init_http2_connection(void) {
-  static const struct gyre_http_protocol protocol = {.alpn = "h2",
-                                                     .preface = GYRE_HTTP2_PREFACE,
-                                                     .begin = begin,
-                                                     .readable = readable,
-                                                     .late = late,
-                                                     .drain = drain,
-                                                     .detached = detached,
-                                                     .free = free_own};
+  static const struct gyre_http_protocol protocol = {GYRE_HTTP_PROTOCOL, .alpn = "h2", .preface = GYRE_HTTP2_PREFACE};
   gyre_http_protocols.http2 = &protocol;
 }
-
-#endif

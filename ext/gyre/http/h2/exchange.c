@@ -1,8 +1,6 @@
 /* An HTTP/2 exchange: reads the request, and queues the response in the stream. Queued bytes are
  * sent at the turn's end as windows and socket allow. A fiber parks once limits.http2.output bytes
  * are queued. Fetches exchange and stream again after each wait, because they may have ended. */
-#ifdef GYRE_HAVE_NGHTTP2
-
 #include "http/h2/client.h"
 #include "http/h2/h2.h"
 #include "http/hijack.h"
@@ -263,7 +261,7 @@ static bool is_over(const struct gyre_http_exchange *exchange) {
 }
 
 /* Ends the stream: at once if `reset`, else after queued bytes (by a reset if incomplete). */
-static void close_stream(struct gyre_http_exchange *exchange, bool reset) {
+static void close_exchange(struct gyre_http_exchange *exchange, bool reset) {
   struct gyre_http2_exchange *own = gyre_http2_of(exchange);
   struct gyre_http_connection *connection = exchange->connection;
   if (own->tunnel && !exchange->hijacked) gyre_http_connection_close(own->tunnel, reset);
@@ -277,30 +275,10 @@ static void close_stream(struct gyre_http_exchange *exchange, bool reset) {
 }
 
 const struct gyre_http_exchange_operations gyre_http2_exchange_operations = {
-    .bytes = sizeof(struct gyre_http2_exchange),
-    .class = &exchange_class,
-    .begin = begin,
-    .done = done,
-    .drop = drop,
-    .is_reset = is_reset,
-    .is_over = is_over,
-    .read_body = read_body,
-    .upgrade = gyre_http2_tunnel_open,
-    .hijack = hijack,
-    .close = close_stream,
-    .end_head = end_head,
-    .send_head = send_head,
-    .send_response = send_response,
-    .send_body = send_body,
-    .send_file = send_file,
-    .finish_body = finish_body,
-};
+    GYRE_HTTP_EXCHANGE(struct gyre_http2_exchange), .is_over = is_over, .upgrade = gyre_http2_tunnel_open};
 
 void gyre_init_http2(void) {
-  gyre_init_http2_connection();
   gyre_http_protocols.inner = &gyre_http2_tunnel;
   exchange_class = gyre_http_define_exchange("H2", &gyre_http2_exchange_operations);
   key_protocol = gyre_kept(rb_str_freeze(rb_str_new_cstr("rack.protocol")));
 }
-
-#endif

@@ -41,11 +41,8 @@ extern const struct gyre_http_exchange_operations gyre_http2_exchange_operations
 /* connection.c */
 /* Lets queued frames be sent at the turn's end. */
 void gyre_http2_connection_send(struct gyre_http_connection *connection);
-/* Ends and frees the connection if it is over; otherwise sets its timer. */
-void gyre_http2_connection_settle(struct gyre_http_connection *connection);
 /* Releases a stream whose handler or tunnel has ended. May free the connection. */
 void gyre_http2_connection_leave_stream(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
-void gyre_init_http2_connection(void);
 
 /* tunnel.c */
 /* Makes a connection that uses the exchange's stream. Returns NULL if memory is short. */

@@ -1,6 +1,4 @@
 /* Fields for libnghttp2 (lines.h). */
-#ifdef GYRE_HAVE_NGHTTP2
-
 #include "http/h2/lines.h"
 #include "http/scan.h"
 
@@ -63,5 +61,3 @@ int gyre_http2_lines_read(struct gyre_http2_lines *lines, int status, const char
 void gyre_http2_lines_free(struct gyre_http2_lines *lines) {
   if (lines->fields != lines->on_stack) free(lines->fields);
 }
-
-#endif

@@ -1,10 +1,6 @@
 /* HTTP/2's frames and streams by libnghttp2 (see h2/session.h). */
-#ifdef GYRE_HAVE_NGHTTP2
-
 #include "http/h2/session.h"
 #include "http/h2/lines.h"
-
-#include <nghttp2/nghttp2.h>
 
 #define FIRST_STREAMS 100    /* a client's maximum until SETTINGS come (RFC 9113, section 6.5.2) */
 #define BYTES_FOR_TOKEN 1024 /* body bytes that earn one more control frame */
@@ -749,5 +745,3 @@ void gyre_http2_session_terminate(struct gyre_http2_session *session, uint32_t e
   session->failed = session->going = true;
   (void)nghttp2_session_terminate_session(session->nghttp2, error);
 }
-
-#endif

@@ -9,8 +9,6 @@
 
 #include "http/admission.h"
 #include "http/limits.h"
-#include "loop/list.h"
-#include "net/transport.h"
 
 #define GYRE_HTTP2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define GYRE_HTTP2_PREFACE_BYTES (sizeof(GYRE_HTTP2_PREFACE) - 1)

@@ -4,8 +4,6 @@
  *
  *   upgrade ─► the handler returns: the tunnel owns the stream ─► closed: its queue is sent
  */
-#ifdef GYRE_HAVE_NGHTTP2
-
 #include "http/h2/h2.h"
 
 #define HEAD_BYTES_LIMIT 16384
@@ -161,5 +159,3 @@ ssize_t gyre_http2_tunnel_respond(struct gyre_http_connection *connection, char 
   gyre_http2_connection_send(tunnel->outer);
   return error < 0 ? error : line + 2 - bytes;
 }
-
-#endif
