@@ -143,8 +143,11 @@ class CLILogServeTest < Minitest::Test
     eventually { server.messages("other.log").include?("two") }
     assert_equal ["one"], server.messages.first(1)
     assert_equal "#{server.pid}\n", server.read("log.pid")
+    server.configure("pidfile" => "next.pid")
+    Process.kill(:USR2, server.pid)
+    eventually(what: "one pidfile") { [server.read("log.pid"), server.read("next.pid")] == ["", "#{server.pid}\n"] }
     assert_equal 0, server.stop(:TERM).exitstatus
-    assert_equal "", server.read("log.pid")
+    assert_equal "", server.read("next.pid")
   end
 
   # In the old program, when nothing looks for signals any more; in the fresh one, before it heeds

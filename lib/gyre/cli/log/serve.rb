@@ -118,6 +118,7 @@ module Gyre
           identity.assume if identity.wanted? # the files are the user's, and only root may be able to make the pidfile
           complete = server.run do
             identity.assume
+            identity.leave_former(@handover["pidfile"]) if @handover
             AbsentSteps.report(Gyre::Log::Lifecycle) { |text| report(text) }
             announce(server, configuration)
             manager.attend(Task.current) { "#{server.status[:messages]} messages" }
@@ -139,7 +140,7 @@ module Gyre
         end
 
         def listen(configuration, identity, manager)
-          successor = Successor.new("gyre log") { path ? { configuration: Configuration.read(path) } : {} }
+          successor = Successor.new("gyre log") { { configuration: (Configuration.read(path) if path), pidfile: identity.pidfile_path } }
           own = { report: @err, handover: @handover, successor: successor, manager: manager }
           listening_errors do
             server = identity.opening(configuration.default_log) { Gyre::Log::Server.new(**configuration.settings, **own) }

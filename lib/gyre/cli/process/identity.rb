@@ -33,6 +33,9 @@ module Gyre
         @privileges.drop
       end
 
+      # Removes the file at `path`, which the former program of this process wrote; nil: none.
+      def leave_former(path) = path && path != pidfile_path && Pidfile.new(path).remove
+
       def leave = @pidfile&.remove
     end
   end
