@@ -13,10 +13,8 @@ module Gyre
       # when all workers serve, but not after a hot restart.
       def initialize(launcher, log:, **options, &announce)
         super("supervisor", **options)
-        @launcher = launcher
-        @log = log
+        @launcher, @log, @announce = launcher, log, announce
         @former = @handover && @handover["supervisor"]
-        @announce = announce
       end
 
       def crew = @supervisor.crew

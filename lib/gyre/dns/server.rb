@@ -33,8 +33,7 @@ module Gyre
       UNCACHED = Cache.new.stats.freeze
       # Seconds that a new connection has for its first question when the server drains.
       FIRST_QUESTION_S = 0.25
-      DRAIN_STEP_S = 0.005
-      private_constant :STREAM_PLACES, :CACHED_LIMIT, :UNCACHED, :FIRST_QUESTION_S, :DRAIN_STEP_S
+      private_constant :STREAM_PLACES, :CACHED_LIMIT, :UNCACHED, :FIRST_QUESTION_S
 
       # Binds the sockets, so that {#run} needs no privileges.
       # @param endpoints [Array<String>] host:port, udp://…, tcp://…, tls://host?cert=PATH&key=PATH
@@ -101,7 +100,7 @@ module Gyre
         pause(true)
         sleep(FIRST_QUESTION_S) if @open.any?
         @open.each_key { |stream| stream.to_io.shutdown(:RD) rescue nil } # after what has come; its client may be gone
-        sleep(DRAIN_STEP_S) until stats.values_at(:waiting, :connections).sum.zero? || Clock.now > until_s
+        sleep(0.005) until stats.values_at(:waiting, :connections).sum.zero? || Clock.now > until_s
       end
 
       # @return [void]

@@ -213,11 +213,7 @@ module Gyre
         # `launcher` starts the next program; nil in a worker.
         def initialize(server, log, err, worker: 0, launcher: nil, **options)
           super("gyre dns", **options)
-          @server = server
-          @log = log
-          @err = err
-          @worker = worker
-          @launcher = launcher
+          @server, @log, @err, @worker, @launcher = server, log, err, worker, launcher
         end
 
         def snapshot

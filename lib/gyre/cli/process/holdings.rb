@@ -16,11 +16,7 @@ module Gyre
       # `commanded`: whether there is a control socket; `sockets`: open the endpoints, instead of
       # Cluster::Sockets.
       def initialize(settings, endpoints:, log:, handover: nil, commanded: true, sockets: nil)
-        @settings = settings
-        @endpoints = endpoints
-        @log = log
-        @handover = handover
-        @commanded = commanded
+        @settings, @endpoints, @log, @handover, @commanded = settings, endpoints, log, handover, commanded
         @activated = sockets ? [] : Cluster::Sockets.activated
         @privileges = Privileges.new(*settings.values_at(:user, :group))
         @sockets, @control, @metrics = [sockets, nil, nil].map { |given| given || Cluster::Sockets.new(making: @privileges.method(:making)) }

@@ -16,8 +16,7 @@ module Gyre
 
       # `name` begins the program's messages.
       def initialize(name, holdings)
-        @name = name
-        @holdings = holdings
+        @name, @holdings = name, holdings
         @command = Restart.command
         @real_folder = real_folder
         @folder = named_folder

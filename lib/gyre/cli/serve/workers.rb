@@ -24,8 +24,7 @@ module Gyre
         super(Launcher.new("gyre serve", @holdings), log: log, manager: ServiceManager.new, handover: handover, terminal: terminal) do
           log.info(Web::Banner.text(self, environment, workers: @supervisor.workers.size))
         end
-        @settings = settings
-        @count = count
+        @settings, @count = settings, count
       end
 
       # Serves until a signal. A rehearsal ends as soon as it could serve. Returns the exit status.
