@@ -6,11 +6,9 @@
 
 require "gyre/broadcast/history"
 require "gyre/broadcast/listener"
-require "gyre/broadcast/relay"
 require "gyre/broadcast/uplink"
 require "gyre/http/thread_calls"
 require "gyre/sse"
-require "gyre/websocket"
 
 module Gyre
   # Topics and their subscribers. Any thread may call the module's methods. Under `gyre serve -w`,

@@ -4,7 +4,6 @@
 # (event_machine/features) adds the gem's name. Reactor runs callbacks. The classes in descriptors/
 # send and receive.
 require "gyre/core"
-require "gyre/net"
 
 Gyre::Loop.require_native("Gyre::EventMachine")
 

@@ -9,10 +9,8 @@
 #                          ├── stop_now ──────────────────┘
 #                          └── an exception ends the run ──► :broken
 
-require "gyre/clock"
 require "gyre/lifetime/commands"
 require "gyre/run"
-require "gyre/signals"
 
 module Gyre
   # The contract; all are called on the loop, one after another.

@@ -3,12 +3,9 @@
 # Live pages: the server keeps and renders views. The browser sends events over a WebSocket and gets
 # changed lines back. Page runs a view on the server; script.js runs in the browser.
 
-require "gyre/broadcast"
 require "gyre/live/markup"
 require "gyre/live/page"
 require "gyre/live/state"
-require "gyre/websocket"
-require "securerandom"
 
 module Gyre
   # A page whose state lives on the server. Each subclass is a Rack app.

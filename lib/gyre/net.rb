@@ -2,11 +2,8 @@
 
 # Gyre.connect and Gyre.listen: byte streams, plain or TLS, for any program and thread. Loaded by
 # `require "gyre/net"`.
-require "socket"
 require "gyre/net/endpoint"
 require "gyre/net/socket_names"
-require "gyre/errors"
-require "gyre/loop"
 require "gyre/net/tls"
 require "gyre/net/transport"
 require "gyre/net/datagram"

@@ -10,8 +10,6 @@ require "gyre/http/route"
 require "gyre/memcached"
 require "gyre/offload/blocking"
 require "gyre/sse"
-require "gyre/version"
-require "gyre/websocket"
 require "opentelemetry"
 
 module Gyre

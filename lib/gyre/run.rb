@@ -3,9 +3,6 @@
 # Gyre.run: takes or makes the thread's scheduler, runs a block as the root of a tree of tasks, and
 # returns when all have ended. A Gyre::Run is a single call of Gyre.run.
 
-require "gyre/errors"
-require "gyre/scheduler"
-require "gyre/sync/spin_lock"
 require "gyre/task"
 require "gyre/task/unawaited"
 require "gyre/inspection/watchdog"

@@ -5,7 +5,6 @@
 # to a Thread::Queue, and a short-lived thread sends it to the channel.
 
 require "gyre/sync/channel"
-require "gyre/loop/traps"
 require "gyre/task"
 
 module Gyre

@@ -3,7 +3,6 @@
 # Server-sent events (WHATWG HTML, section 9.2) in a Rack app: Gyre::SSE.open makes a response that
 # becomes a stream of events, over any version of HTTP. Touches no socket.
 
-require "gyre/parts"
 require "gyre/websocket"
 
 module Gyre

@@ -4,13 +4,10 @@
 # Task#async others. Uses Gyre::Scheduler's public methods. Belongs to one thread; other threads may
 # only wait for it, stop it and ask for its state.
 
-require "gyre/clock"
 require "gyre/deadline"
-require "gyre/errors"
 require "gyre/inspection/hierarchy"
 require "gyre/sync/waiter"
 require "gyre/task/context"
-require "gyre/task/expired"
 require "gyre/task/failure"
 
 module Gyre

@@ -3,7 +3,6 @@
 # Gyre::Testing: runs tasks in a seeded order, under a clock that jumps instead of sleeping. Only
 # tests require it.
 
-require "gyre/errors"
 require "gyre/run"
 require "gyre/testing/simulation"
 

@@ -4,7 +4,6 @@
 # Rejects slow, long and foreign responses.
 
 require "json"
-require "gyre/clock"
 require "gyre/net/endpoint"
 
 module Gyre

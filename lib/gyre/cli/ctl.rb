@@ -2,14 +2,12 @@
 
 # `gyre ctl`: shows and controls a server with workers over its control socket (ControlClient).
 
-require "json"
 require "gyre/cli"
 require "gyre/cli/control_client"
 require "gyre/cli/flags"
 require "gyre/cli/state_file"
 require "gyre/cli/terminal/figures"
 require "gyre/cli/terminal/paint"
-require "gyre/clock"
 require "gyre/cluster/process_number"
 
 module Gyre

@@ -7,7 +7,6 @@ require "gyre/cli"
 require "gyre/cli/control_client"
 require "gyre/cli/flags"
 require "gyre/cli/state_file"
-require "gyre/clock"
 
 module Gyre
   module CLI

@@ -3,7 +3,6 @@
 # Formats messages like dig (RFC 1035, section 5.1; RFC 3597), for `gyre dns query`.
 
 require "ipaddr"
-require "gyre/dns/message"
 require "gyre/dns/zone_file"
 
 module Gyre

@@ -4,9 +4,7 @@
 # getaddrinfo in a thread. Installed by `require "gyre/dns"`. Names that only the system can resolve
 # are left to the system.
 
-require "gyre/dns/configuration"
 require "gyre/dns/resolver"
-require "gyre/scheduler/host_names"
 
 module Gyre
   module DNS

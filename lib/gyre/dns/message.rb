@@ -4,7 +4,6 @@
 # encodes them. Opens no socket.
 require "resolv"
 require "gyre/dns/codes"
-require "gyre/errors"
 require "gyre/loop"
 require "gyre/parts"
 

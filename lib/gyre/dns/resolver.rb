@@ -7,11 +7,8 @@
 require "gyre/dns/address_order"
 require "gyre/dns/cache"
 require "gyre/dns/configuration"
-require "gyre/dns/message"
-require "gyre/dns/query"
 require "gyre/dns/upstream"
 require "gyre/sync/promise"
-require "gyre/sync/spin_lock"
 
 module Gyre
   # Server and resolver for DNS.

@@ -3,12 +3,6 @@
 # Serves zones and rules over UDP, TCP and TLS: binds, runs, reloads, counts. The extension receives
 # and sends packets, and answers questions about zones. Rules answer all other questions. Handles no
 # signals and reads no configuration.
-require "gyre/clock"
-require "gyre/net"
-require "gyre/net/tls"
-require "gyre/offload"
-require "gyre/sync/promise"
-require "gyre/sync/semaphore"
 require "gyre/dns/rules"
 require "gyre/dns/settings"
 require "gyre/dns/sockets"

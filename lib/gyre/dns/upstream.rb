@@ -4,12 +4,9 @@
 # or HTTPS. Used by Gyre::DNS::Resolver, and to forward queries. The caller's fiber or thread waits;
 # only {#defer} returns at once, as a Forwarder of the loop asks.
 
-require "gyre/clock"
 require "gyre/dns/query"
 require "gyre/dns/server_address"
 require "gyre/dns/upstream_stream"
-require "gyre/errors"
-require "gyre/net"
 require "gyre/sync/semaphore"
 
 module Gyre

@@ -4,7 +4,6 @@
 # exchange uses its own connection, which a later exchange reuses. Made by Gyre::DNS::Upstream,
 # which bounds the number of exchanges.
 
-require "gyre/clock"
 require "gyre/net"
 
 module Gyre

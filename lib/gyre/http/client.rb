@@ -3,10 +3,8 @@
 # The HTTP client (`require "gyre/http/client"`) for tasks, fibers and threads: Gyre::HTTP.get and
 # Gyre::HTTP::Client. Chooses pools, builds requests, follows redirects, repeats safe requests.
 
-require "gyre/clock"
 require "gyre/http/client/app"
 require "gyre/http/client/cookies"
-require "gyre/http/client/errors"
 require "gyre/http/client/home"
 require "gyre/http/client/limits"
 require "gyre/http/client/origin"
@@ -14,7 +12,6 @@ require "gyre/http/client/pool"
 require "gyre/http/client/report"
 require "gyre/http/client/request"
 require "gyre/http/client/response"
-require "gyre/http/tally"
 require "gyre/http/namespace"
 require "gyre/version"
 

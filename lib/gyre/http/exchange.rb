@@ -64,7 +64,6 @@
 # body_bytes_sent
 
 require "gyre/http/namespace"
-require "gyre/loop"
 
 Gyre::Loop.define_native(:http)
 

@@ -2,7 +2,6 @@
 
 # Limits of a web server and its connections. `status` is sent if a limit is exceeded.
 
-require "gyre/settings/limits"
 require "gyre/websocket/limits"
 
 module Gyre

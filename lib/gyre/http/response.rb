@@ -4,7 +4,6 @@
 # by Service if Exchange#write_response returns false. Service closes the app's body and handles
 # errors.
 
-require "gyre/http/errors"
 require "gyre/http/files/body"
 require "gyre/http/input"
 require "gyre/http/h1/own_chunks"

@@ -40,18 +40,12 @@
 #   acceptor accepts no connection for a second.
 
 require "forwardable"
-require "gyre/clock"
-require "gyre/errors"
 require "gyre/http/exchange"
 require "gyre/http/env"
 require "gyre/http/thread_calls"
-require "gyre/http/h2"
-require "gyre/http/limits"
 require "gyre/http/proxy_times"
 require "gyre/http/rack2"
-require "gyre/http/rewindable_input"
 require "gyre/http/route"
-require "gyre/http/service"
 require "gyre/net/tls"
 
 module Gyre

@@ -5,11 +5,7 @@
 # fiber. #respond sends usual responses; Response sends all others. Never touches a socket.
 
 require "gyre/clock"
-require "gyre/errors"
-require "gyre/http/errors"
 require "gyre/http/response"
-require "gyre/http/open_responses"
-require "gyre/scheduler/job"
 
 module Gyre
   module HTTP

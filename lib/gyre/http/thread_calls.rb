@@ -4,7 +4,6 @@
 # runs the call. Used by an exchange's primitives (ext/gyre/http/methods.c). Also resolves the
 # promises that tell of a client's departure, because the callbacks that notice it have no fiber.
 
-require "gyre/errors"
 require "gyre/http/service"
 
 module Gyre

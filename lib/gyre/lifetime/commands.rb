@@ -4,9 +4,6 @@
 # from a queue even while an earlier one is handled. A watch interrupts an app that computes and so
 # blocks the task. Made by Lifetime.
 
-require "gyre/clock"
-require "gyre/errors"
-require "gyre/inspection/hierarchy"
 require "gyre/signals"
 require "gyre/sync/queue"
 require "stringio"

@@ -4,7 +4,6 @@
 # fiber, except one for each Live#every.
 
 require "gyre/broadcast"
-require "gyre/clock"
 require "gyre/sync/queue"
 require "json"
 

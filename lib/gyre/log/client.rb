@@ -6,7 +6,6 @@
 
 require "gyre/log/client/sending"
 require "gyre/log/client/logger_methods"
-require "gyre/loop"
 
 module Gyre
   module Log

@@ -3,7 +3,6 @@
 # Makes an output for log lines from its settings, for each entry of `logs` and for `default_log`.
 
 require "gyre/log/limits"
-require "gyre/log/output/settings"
 require "gyre/log/output/spilling"
 
 module Gyre

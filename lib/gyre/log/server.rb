@@ -7,13 +7,10 @@ require "gyre/core"
 require "gyre/log/server/committer"
 require "gyre/log/server/acceptor"
 require "gyre/log/server/hub"
-require "gyre/log/ingest"
 require "gyre/log/server/inlet"
 require "gyre/log/server/lifecycle"
-require "gyre/log/limits"
 require "gyre/log/server/routing"
 require "gyre/log/server/session"
-require "gyre/version"
 
 module Gyre
   module Log

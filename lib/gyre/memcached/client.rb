@@ -6,13 +6,10 @@
 
 require "gyre/memcached/address"
 require "gyre/memcached/commands"
-require "gyre/memcached/errors"
 require "gyre/memcached/multi"
 require "gyre/memcached/options"
 require "gyre/memcached/pipeline"
-require "gyre/memcached/result"
 require "gyre/memcached/ring"
-require "gyre/memcached/server"
 
 module Gyre
   module Memcached

@@ -11,7 +11,6 @@ end
 require "json"
 require "gyre" # loads Rails' railtie, if a Gemfile requires only this file
 require "gyre/logger"
-require "gyre/memcached"
 require "gyre/memcached/dalli/client"
 
 $LOAD_PATH.unshift(File.join(__dir__, "dalli", "features"))

@@ -2,11 +2,9 @@
 
 # A client's options, with Dalli's names. Raises for unknown names, which may be misspelt.
 
-require "digest/md5"
 require "gyre/memcached/keys"
 require "gyre/memcached/openssl_context"
 require "gyre/memcached/values"
-require "gyre/net/tls"
 require "gyre/settings"
 
 module Gyre

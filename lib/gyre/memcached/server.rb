@@ -4,11 +4,8 @@
 # thread's loop, or all threads that have no loop). C methods send commands (ext/gyre/memcached/);
 # this file connects and converts errors. Never decides on a retry; the client does.
 
-require "gyre/clock"
-require "gyre/loop"
 require "gyre/memcached/errors"
 require "gyre/net"
-require "gyre/offload"
 
 Gyre::Loop.define_native(:memcached)
 

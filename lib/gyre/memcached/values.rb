@@ -5,7 +5,6 @@
 
 require "timeout"
 require "gyre/memcached/compressor"
-require "gyre/memcached/errors"
 require "gyre/memcached/serializer"
 
 module Gyre

@@ -3,7 +3,6 @@
 # Sends and receives packets over UDP or Unix datagram sockets. A wait lets other fibers run,
 # or blocks its thread if no scheduler is set. ext/gyre/net/datagram* moves packets; this file
 # has addresses and methods. Made by Gyre.datagram.
-require "socket"
 require "gyre/loop"
 require "gyre/net/endpoint"
 

@@ -3,7 +3,6 @@
 # Parses and checks an address to listen on or connect to, such as tcp://host:port or unix:///path.
 # {#bind} returns Gyre::Listener objects, and {#connect} a socket. Holds no socket itself.
 
-require "socket"
 require "gyre/net/connector"
 require "gyre/net/listener"
 

@@ -2,7 +2,6 @@
 
 # Gyre.listen's server: accepts connections and yields a transport for each. An error in a
 # connection ends only that connection.
-require "gyre/clock"
 require "gyre/settings/units"
 require "gyre/run"
 require "gyre/sync/promise"

@@ -5,7 +5,6 @@
 # address after the other; getaddrinfo by the scheduler's hook knows no service names and drops the
 # zone of an IPv6 address.
 
-require "socket"
 require "gyre/net/connector"
 require "gyre/scheduler"
 

@@ -3,7 +3,6 @@
 # Makes TLS contexts from options: certificates and keys (files or PEM), authorities, protocols,
 # host names. Called by servers and clients of all protocols. Raises an ArgumentError that names an
 # invalid file. ext/gyre/net/tls*.c calls libssl. Never prompts for a passphrase.
-require "gyre/errors"
 require "gyre/loop"
 
 Gyre::Loop.define_native(:net)

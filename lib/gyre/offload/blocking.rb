@@ -3,7 +3,6 @@
 # Gyre.blocking: runs blocking work in a thread. docs/blocking.md has the effect on each Ruby.
 
 require "gyre/offload"
-require "gyre/scheduler/job"
 
 module Gyre
   # Runs the block in a pool's thread while the fiber waits. Meant for computing, and for C code

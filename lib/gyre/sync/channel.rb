@@ -5,7 +5,6 @@
 # Gyre::Selection.
 
 require "gyre/sync/selection"
-require "gyre/sync/spin_lock"
 
 module Gyre
   # Holds up to {#capacity} messages in order. If the capacity is 0, {#send} waits for a receiver.

@@ -3,9 +3,7 @@
 # A value that any thread sets once and that any task or thread can await. If a block makes the
 # value, a task is simpler.
 
-require "gyre/clock"
 require "gyre/errors"
-require "gyre/sync/spin_lock"
 require "gyre/sync/waiters"
 
 module Gyre

@@ -4,7 +4,6 @@
 # Gyre::Waiters the waiters, as Thread::Queue#pop has no timeout before Ruby 3.2 and loses the
 # wake-up of a stopped receiver. Never blocks the loop.
 
-require "gyre/clock"
 require "gyre/sync/waiters"
 
 module Gyre

@@ -5,8 +5,6 @@
 # and the first that becomes possible takes the selection's offer. Locks all channels, in the order
 # of their ids, while it tries the cases and registers them, or a message could slip through.
 
-require "gyre/errors"
-require "gyre/sync/spin_lock"
 require "gyre/sync/selection/cases"
 
 module Gyre

@@ -7,7 +7,6 @@
 
 require "gyre/sync/spin_lock"
 require "gyre/task"
-require "gyre/sync/waiter"
 
 module Gyre
   # Any thread may call its methods, but {#async} needs a task.

@@ -2,7 +2,6 @@
 
 # A run of Gyre::Testing: makes Gyre use the scheduler's virtual clock. Made by Gyre::Testing.run.
 
-require "gyre/clock"
 require "gyre/offload"
 require "gyre/sync/selection"
 

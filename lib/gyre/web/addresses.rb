@@ -2,7 +2,6 @@
 
 # Parses a web server's addresses and their TLS settings, for Gyre::Web::Server and `gyre serve`.
 
-require "gyre/net/endpoint"
 require "gyre/net/tls_settings"
 
 module Gyre

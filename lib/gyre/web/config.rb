@@ -3,7 +3,6 @@
 # Reads the configuration file (config/gyre.rb): Ruby code with a word for each row of
 # Web::SETTINGS. Used once by Gyre::CLI::Serve, before the app is loaded. Starts nothing.
 
-require "gyre/errors"
 require "gyre/web/settings"
 
 module Gyre

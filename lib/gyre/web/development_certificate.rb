@@ -8,7 +8,6 @@ require "fileutils"
 require "openssl"
 require "resolv"
 require "socket"
-require "securerandom"
 require "gyre/errors"
 
 module Gyre

@@ -9,7 +9,6 @@ require "gyre/http/static"
 require "gyre/web/settings"
 require "gyre/web/layers/cache"
 require "gyre/web/layers/https"
-require "gyre/web/layers/trusted_proxies"
 require "securerandom"
 
 module Gyre

@@ -2,7 +2,6 @@
 
 # A web server's addresses, sockets and TLS contexts. Made by Gyre::Web::Server. Accepts nothing.
 
-require "gyre/web/addresses"
 require "gyre/web/settings"
 require "gyre/web/tls_contexts"
 

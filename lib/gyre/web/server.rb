@@ -3,8 +3,6 @@
 # A complete web server: sockets, layers, logs, shutdown. Made by `gyre serve`, the Rackup handler
 # and embedding programs. HTTP::Server handles HTTP; Lifetime handles start and stop.
 
-require "gyre/core"
-require "gyre/http"
 require "gyre/web/access_log"
 require "gyre/web/blocking"
 require "gyre/web/control/server"
@@ -18,7 +16,6 @@ require "gyre/web/lifetime"
 require "gyre/web/listening"
 require "gyre/web/server_log"
 require "gyre/web/watchdog_log"
-require "gyre/web/settings"
 
 module Gyre
   module Web

@@ -4,8 +4,6 @@
 # file, rackup's options and Gyre::Web::Server.
 
 require "shellwords"
-require "gyre/http/limits"
-require "gyre/settings"
 require "gyre/web/addresses"
 require "gyre/cluster/hooks"
 require "gyre/web/control/server"

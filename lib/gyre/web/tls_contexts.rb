@@ -3,7 +3,6 @@
 # Makes TLS contexts from the addresses' settings: reads files, or takes the development
 # certificate. Used by Listening, and by `gyre serve` for checks. Keeps no file's content.
 
-require "gyre/errors"
 require "gyre/http/h2"
 require "gyre/net/tls"
 require "gyre/web/addresses"

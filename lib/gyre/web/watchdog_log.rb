@@ -3,7 +3,6 @@
 # Logs the reports of a Gyre::Watchdog, each of a request that blocks others, with method, path and
 # backtrace. Limits their rate. Started by Gyre::Web::Server if the setting watchdog is on.
 
-require "gyre/clock"
 require "gyre/inspection/watchdog"
 
 module Gyre

@@ -3,7 +3,6 @@
 # The client's side of WebSockets, over HTTP/1.1. Loaded by `require "gyre/websocket/client"`. The
 # HTTP client sends the request; C handles frames (ext/gyre/websocket/frames.c). Never compresses.
 
-require "gyre/clock"
 require "gyre/http/client"
 require "gyre/net/backoff"
 require "gyre/websocket"

@@ -3,7 +3,6 @@
 # Runs the app's code for a WebSocket: one method at a time, in a fiber. Handles the app's
 # exceptions. Called by ext/gyre/websocket/connection.c.
 
-require "gyre/errors"
 require "gyre/scheduler/job"
 
 module Gyre

@@ -4,7 +4,6 @@
 # anything starts, and makes keywords for Gyre::Log::Server. Reports all mistakes together, with
 # their lines. Opens only the configuration's file and the key's file. Shows no secret.
 
-require "gyre/errors"
 require "gyre/cli/log/configuration/document"
 require "gyre/cli/log/configuration/rules"
 require "gyre/cli/log/configuration/settings"

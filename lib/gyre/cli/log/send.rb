@@ -5,7 +5,6 @@
 
 require "gyre/log/client/sending"
 require "gyre/cli/log/target"
-require "gyre/settings/units"
 
 module Gyre
   module CLI

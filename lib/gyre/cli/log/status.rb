@@ -2,9 +2,7 @@
 
 # `gyre log status`: prints a server's figures as a table (Report) or JSON, once or repeatedly.
 
-require "io/console"
 require "json"
-require "gyre/cli/terminal/paint"
 require "gyre/cli/terminal/screen"
 require "gyre/cli/log/report"
 require "gyre/cli/log/target"

@@ -5,7 +5,6 @@
 require "gyre/log/entry"
 require "gyre/cli/terminal/paint"
 require "gyre/cli/log/target"
-require "gyre/net/backoff"
 
 module Gyre
   module CLI

@@ -4,7 +4,6 @@
 # would end or suspend the process.
 
 require "gyre/lifetime"
-require "gyre/signals"
 
 module Gyre
   module CLI

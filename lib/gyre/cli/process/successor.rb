@@ -8,7 +8,6 @@
 # exe/gyre traps these, HUP and USR2 while the program loads. While Ruby starts, INT and TERM end
 # the process; HUP and USR2 are ignored, as the program reads later all that is not handed over.
 
-require "fcntl"
 require "gyre/cli/process/handover"
 require "gyre/cli/process/restart"
 require "json"

@@ -3,8 +3,6 @@
 # Errors of the HTTP client. They contain method, address, phase and cause, but no credentials or
 # queries. A task's own deadlines and stops are not wrapped.
 
-require "gyre/clock"
-require "gyre/errors"
 require "gyre/net"
 
 module Gyre

@@ -5,8 +5,6 @@
 # (ext/gyre/http/h1/client.c, which draws the exchange's states).
 
 require "gyre/http/client/errors"
-require "gyre/loop"
-require "gyre/net"
 
 Gyre::Loop.define_native(:http_client)
 

@@ -3,13 +3,9 @@
 # A server's scheme, host and port. Connects directly, through a proxy or by a Unix socket, and
 # starts TLS. Called by Pool. Keeps no connection.
 
-require "gyre/clock"
-require "gyre/http/client/errors"
 require "gyre/http/client/h1_connection"
 require "gyre/http/client/h2_connection"
 require "gyre/http/client/proxy"
-require "gyre/net"
-require "ipaddr"
 
 module Gyre
   module HTTP

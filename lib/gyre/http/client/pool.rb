@@ -3,7 +3,6 @@
 # Keeps connections to one origin, for one thread's loop or for all threads that have no loop. A
 # connection is taken for each request and given back afterwards. Decides nothing about retries.
 
-require "gyre/clock"
 require "gyre/weak_set"
 require "gyre/http/client/errors"
 

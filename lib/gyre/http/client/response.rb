@@ -3,9 +3,7 @@
 # A response to a request of the client. Reads the body from an exchange and gives the connection
 # back at the end, even if the program forgets the response.
 
-require "gyre/clock"
 require "gyre/http/client/decoders"
-require "gyre/http/client/errors"
 require "gyre/http/client/h1_connection"
 require "json"
 require "time"

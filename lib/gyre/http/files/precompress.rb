@@ -4,7 +4,6 @@
 # Called by `gyre compress` and, in Rails, by assets:precompile. Serves nothing.
 
 require "gyre/http/compressors"
-require "gyre/http/files/media_types"
 require "gyre/http/files/root"
 require "gyre/whole_file"
 

@@ -8,7 +8,6 @@ require "gyre/http/accept_encoding"
 require "gyre/http/files/body"
 require "gyre/http/files/media_types"
 require "gyre/http/namespace"
-require "gyre/loop"
 
 Gyre::Loop.define_native(:http)
 

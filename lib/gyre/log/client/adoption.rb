@@ -3,7 +3,6 @@
 # Sends the spools of ended processes, one at a time, under their client ids, so that the server
 # skips records that it already has. Started by Gyre::Log::Delivery after it has connected.
 
-require "gyre/clock"
 require "gyre/log/errors"
 require "gyre/sync/waiters"
 

@@ -14,8 +14,6 @@ require "gyre/log/client/backlog"
 require "gyre/log/client/dialer"
 require "gyre/log/client/transmission"
 require "gyre/log/wire/identity"
-require "gyre/settings/units"
-require "gyre/loop/wakeup_pipe"
 
 module Gyre
   module Log

@@ -3,7 +3,6 @@
 # Connects a log client, and reconnects with growing pauses. Each attempt runs in a thread, because
 # name resolution and handshakes block. Belongs to one Gyre::Log::Delivery.
 
-require "gyre/clock"
 require "gyre/net/backoff"
 require "gyre/log/client/server_connection"
 

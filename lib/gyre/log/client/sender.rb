@@ -3,10 +3,7 @@
 # Starts and ends a log client's thread, also after a fork and in a daemon. Other threads wait for
 # its progress by {#wait}. Made by Gyre::Log::Client. The thread runs a Gyre::Log::Delivery.
 
-require "gyre/clock"
 require "gyre/log/client/delivery"
-require "gyre/sync/spin_lock"
-require "gyre/sync/waiters"
 
 module Gyre
   module Log

@@ -8,8 +8,6 @@ require "gyre/log/client/address"
 require "gyre/log/client/options"
 require "gyre/log/client/sender"
 require "gyre/log/client/text"
-require "gyre/log/errors"
-require "gyre/loop"
 
 module Gyre
   module Log

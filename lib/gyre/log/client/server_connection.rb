@@ -4,7 +4,6 @@
 # Opened by Gyre::Log::Dialer in a thread, then used by Gyre::Log::Transmission. Never waits after
 # opening.
 
-require "gyre/clock"
 require "gyre/log/errors"
 require "gyre/net"
 

@@ -15,11 +15,8 @@
 # On a full disk or device error, write and sync keep the bytes, report once and retry (Retry).
 
 require "gyre/log/ingest"
-require "gyre/log/output/journal"
-require "gyre/log/output/access"
 require "gyre/log/output/defaults"
 require "gyre/log/output/file_output/open_file"
-require "gyre/log/output/lock"
 require "gyre/log/output/recovery"
 require "gyre/log/output/rotation"
 

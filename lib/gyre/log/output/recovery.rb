@@ -12,8 +12,6 @@
 # A restored copy is recognized by its bytes. Recovery first syncs the file and drops its pages,
 # because after a failed sync and a kill, pages may differ from the disk.
 require "gyre/log/output/journal"
-require "gyre/settings/units"
-require "zlib"
 
 module Gyre
   module Log

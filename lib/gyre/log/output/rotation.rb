@@ -8,7 +8,6 @@
 # Each step is one rename or unlink, and none loses bytes: after a kill, the next rotation
 # continues. Compression writes *.part, syncs and renames it, and removes the plain file.
 
-require "gyre/task"
 require "gyre/log/output/access"
 require "gyre/log/output/writing"
 require "zlib"

@@ -5,7 +5,6 @@
 # whole batch is sent again, so lines may arrive twice. Never syncs.
 
 require "gyre/log/output/defaults"
-require "gyre/net/backoff"
 require "gyre/net/reconnecting_socket"
 
 module Gyre

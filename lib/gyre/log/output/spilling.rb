@@ -10,11 +10,9 @@
 # A batch that the output is writing may also be spilled, so a kill may repeat this batch, but no
 # other. Long batches are cut. If the spill is full, {#write} waits.
 
-require "gyre/clock"
 require "gyre/sync/condition"
 require "gyre/log/output/defaults"
 require "gyre/log/output/spill"
-require "gyre/task"
 
 module Gyre
   module Log

@@ -3,7 +3,6 @@
 # Accepts connections of a Gyre::Log::Inlet's listening socket and admits them to the hub.
 
 require "gyre/log/server/connection"
-require "gyre/log/wire/origin"
 require "gyre/net/listener"
 
 module Gyre

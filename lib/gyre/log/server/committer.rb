@@ -9,8 +9,6 @@
 #
 # A session is settled after each batch with its client's records. It is also settled after a pass,
 # because some of its records may have no route.
-require "gyre/clock"
-require "gyre/sync/condition"
 require "gyre/sync/barrier"
 require "gyre/log/server/committer/output_writer"
 

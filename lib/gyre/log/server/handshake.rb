@@ -13,9 +13,7 @@
 # host= and pid= have a meaning (origin.rb). Analogger responds "accepted" to every kind. This
 # server responds "accepted" to the first and "accepted 2" to the others.
 
-require "openssl"
 require "gyre/log/wire/identity"
-require "gyre/log/wire/origin"
 require "gyre/log/wire"
 require "ipaddr"
 

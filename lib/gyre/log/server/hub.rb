@@ -13,7 +13,6 @@ require "gyre/log/server/flow"
 require "gyre/log/server/handshake"
 require "gyre/log/wire/records"
 require "gyre/loop"
-require "gyre/settings/units"
 
 module Gyre
   module Log

@@ -5,7 +5,6 @@
 
 require "gyre/net"
 require "gyre/net/tls_settings"
-require "gyre/settings"
 
 module Gyre
   module Log

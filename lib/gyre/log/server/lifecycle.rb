@@ -3,10 +3,8 @@
 # One run of a log server: starts its tasks and ends it in order, when all is durable. A restart
 # (USR2) rehearses, stops reading, writes all, acknowledges it, and executes the next program.
 
-require "gyre/clock"
 require "gyre/lifetime"
 require "gyre/settings/units"
-require "gyre/task"
 
 module Gyre
   module Log

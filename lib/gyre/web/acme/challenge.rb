@@ -3,7 +3,6 @@
 # Makes the identity that answers an ACME authority's tls-alpn-01 (RFC 8737): a self-signed
 # certificate with the digest of the key authorization. Stored by Store, shown by net/tls_context.c.
 
-require "digest/sha2"
 require "gyre/web/acme/key"
 
 module Gyre

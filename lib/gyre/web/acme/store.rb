@@ -4,12 +4,7 @@
 # with certificate and key, and the state of its renewal. Processes and machines may share it: files
 # are replaced as a whole, and a lock lets one of them order.
 
-require "fileutils"
-require "gyre/errors"
-require "gyre/web/acme/key"
 require "gyre/web/acme/challenge"
-require "gyre/web/development_certificate"
-require "json"
 
 module Gyre
   module Web

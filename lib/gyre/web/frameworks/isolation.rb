@@ -5,7 +5,6 @@
 # nothing. ExecutionState lets a request's inner fibers share its state; ThreadState handles other
 # gems; ThreadVariables reports other thread variables.
 
-require "gyre/errors"
 require "gyre/web/frameworks/dataloader"
 require "gyre/web/frameworks/execution_state"
 require "gyre/web/frameworks/interlock"

@@ -6,7 +6,6 @@
 # depend on the version alone. Loads no gem.
 
 require "gyre/scheduler"
-require "gyre/scheduler/job"
 require "set"
 
 module Gyre

@@ -4,7 +4,6 @@
 # 9111). It stands outside Compression, so that a body is compressed once for each coding. Only the
 # thread of the server's loop calls it.
 
-require "gyre/clock"
 require "gyre/http/input"
 require "gyre/sync/condition"
 require "gyre/web/layers/cached_response"

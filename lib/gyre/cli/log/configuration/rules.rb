@@ -3,10 +3,8 @@
 # Checks that a log server's settings, valid one by one, also fit together. Checks the files and
 # folders that they name. Changes nothing.
 
-require "gyre/log/ownership"
 require "gyre/log/output"
 require "gyre/log/server/inlet"
-require "gyre/net/tls"
 
 module Gyre
   module CLI

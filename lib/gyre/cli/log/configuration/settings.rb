@@ -3,10 +3,8 @@
 # The settings of `gyre log`, for flags and configuration file: those of Analogger and further ones.
 # Output, Inlet, Rotation and Limits define their own settings.
 
-require "gyre/log/limits"
 require "gyre/log/output"
 require "gyre/log/server/inlet"
-require "gyre/settings"
 
 module Gyre
   module CLI

@@ -2,7 +2,6 @@
 
 # The open log file of an Output::FileOutput, which stays open after a rename. Counts durable bytes.
 
-require "gyre/log/disk"
 require "gyre/log/output/writing"
 
 module Gyre

@@ -6,7 +6,6 @@
 #   orders ──► @round ──(the task is free)──► write ──► sync ──► reopen, as far as ordered ──► served
 #                 └─ orders of the meantime go into the next round
 
-require "gyre/clock"
 require "gyre/sync/condition"
 
 module Gyre

@@ -2,7 +2,6 @@
 
 # Runs Action Cable's tasks and timers in fibers of the server's loop, in place of its threads.
 
-require "gyre/clock"
 require "gyre/scheduler"
 
 module Gyre
