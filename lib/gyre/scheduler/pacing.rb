@@ -15,30 +15,11 @@ module Gyre
         scheduler.pace if scheduler.is_a?(Scheduler)
       end
 
-      module Accept
-        def accept(*)
-          Pacing.pace
-          super
-        end
+      { accept: [TCPServer, Socket, *(UNIXServer if defined?(UNIXServer))], recv: [BasicSocket],
+        recvfrom: [IPSocket, Socket, *(UNIXSocket if defined?(UNIXSocket))] }.each do |name, kinds|
+        pacing = Module.new { class_eval("def #{name}(*)\nPacing.pace\nsuper\nend", __FILE__, __LINE__) }
+        kinds.each { |kind| kind.prepend(pacing) }
       end
-
-      module Receive
-        def recv(*)
-          Pacing.pace
-          super
-        end
-      end
-
-      module ReceiveFrom
-        def recvfrom(*)
-          Pacing.pace
-          super
-        end
-      end
-
-      [TCPServer, Socket, *(UNIXServer if defined?(UNIXServer))].each { |sockets| sockets.prepend(Accept) }
-      BasicSocket.prepend(Receive)
-      [IPSocket, Socket, *(UNIXSocket if defined?(UNIXSocket))].each { |sockets| sockets.prepend(ReceiveFrom) }
     end
   end
 end
