@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Replaces a small file as a whole, so that readers find the former or the new content. Used for
-# pidfile, state file and compressed files.
+# pidfile, state file, compressed files and the certificate for development.
 
 module Gyre
   module WholeFile

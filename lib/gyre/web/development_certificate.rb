@@ -9,6 +9,7 @@ require "openssl"
 require "resolv"
 require "socket"
 require "gyre/errors"
+require "gyre/whole_file"
 
 module Gyre
   module Web
@@ -37,22 +38,25 @@ module Gyre
         File.join(cache, "gyre", "tls")
       end
 
-      # Returns certificate and key. Raises StartError if they cannot be stored.
-      def pem = kept || keep(make)
-
-      # Returns a new certificate and key, and stores nothing.
-      def make
+      # Returns certificate and key. Yields the certificate, which lacks its extensions.
+      def self.self_signed(name, lifetime_s)
         key = OpenSSL::PKey::EC.generate("prime256v1")
         certificate = OpenSSL::X509::Certificate.new
         certificate.version = 2
         certificate.serial = OpenSSL::BN.rand(127)
-        certificate.subject = certificate.issuer = OpenSSL::X509::Name.new([["CN", "Gyre development, #{Socket.gethostname}"[0, 64]]])
+        certificate.subject = certificate.issuer = OpenSSL::X509::Name.new([["CN", name[0, 64]]])
         certificate.public_key = key
         certificate.not_before = Time.now - DAY_S
-        certificate.not_after = Time.now + LIFETIME_S
-        add_extensions(certificate)
+        certificate.not_after = Time.now + lifetime_s
+        yield certificate
         certificate.sign(key, OpenSSL::Digest.new("SHA256")).to_pem + key.to_pem
       end
+
+      # Returns certificate and key. Raises StartError if they cannot be stored.
+      def pem = kept || keep(make)
+
+      # Returns a new certificate and key, and stores nothing.
+      def make = DevelopmentCertificate.self_signed("Gyre development, #{Socket.gethostname}", LIFETIME_S) { |fresh| add_extensions(fresh) }
 
       private
 
@@ -70,15 +74,11 @@ module Gyre
         nil
       end
 
-      # Renames a complete file, so that several processes may store theirs; the last one stays.
       def keep(text)
         FileUtils.mkdir_p(@folder, mode: 0o700)
-        new = "#{@path}.#{SecureRandom.hex(8)}"
-        File.open(new, File::WRONLY | File::CREAT | File::EXCL | File::NOFOLLOW, 0o600) { |file| file.write(text) }
-        File.rename(new, @path)
+        WholeFile.replace(@path, text, perm: 0o600)
         text
       rescue SystemCallError => error
-        FileUtils.rm_f(new) if new
         raise StartError, "the certificate for development cannot be kept: #{error.message.sub(" @ rb_sysopen", "")}; " \
                           "XDG_CACHE_HOME names the folder above it"
       end
