@@ -58,7 +58,7 @@ module GyreTest
     "test/log/disk_queue_test.rb" => %w[gyre/log/disk_queue/segment gyre/log/ownership],
     "test/log/full_disk_test.rb" => %w[gyre/log/disk],
     "test/log/output/file_output_test.rb" => %w[gyre/log/output/file_output/open_file gyre/log/output/writing],
-    "test/log/output_test.rb" => %w[gyre/log/output/defaults gyre/log/output/settings],
+    "test/log/output_test.rb" => %w[gyre/log/output/defaults],
     "test/log/several_servers_test.rb" => %w[gyre/net/reconnecting_socket gyre/net/retry],
     "test/log/server/committer_test.rb" => %w[gyre/log/server/committer/output_writer],
     "test/log/server/rates_test.rb" => %w[gyre/log/server/hub],

@@ -82,9 +82,7 @@ module Gyre
           @retries.failed("open it", error)
         end
 
-        def prepare
-          @retries.until_success("open it", SystemCallError, ArgumentError) { open_and_recover } unless @open
-        end
+        def prepare = (@retries.until_success("open it", SystemCallError, ArgumentError) { open_and_recover } unless @open)
 
         # Writes a batch. With clients it is a commit, whose records count as stored after {#sync}.
         def write(data, clients = nil)
@@ -124,9 +122,7 @@ module Gyre
 
         # Makes a write that lacks disk space reopen the path and move its batch to the new file,
         # because a removed file frees its space only when it is closed. Called by other tasks.
-        def reopen_soon
-          @reopen_soon = true if @open && (@retries.trouble || !@file.same?)
-        end
+        def reopen_soon = (@reopen_soon = true if @open && (@retries.trouble || !@file.same?))
 
         # Syncs and closes. Leaves an interrupted commit to the next start's recovery.
         def close

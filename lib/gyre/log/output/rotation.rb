@@ -37,9 +37,7 @@ module Gyre
       end
 
       # Renames the log file. May be repeated after an error.
-      def move
-        rename(@path, free_number) if File.exist?(@path)
-      end
+      def move = (rename(@path, free_number) if File.exist?(@path))
 
       # Removes old parts, and compresses the others in another task.
       def finish
@@ -49,9 +47,7 @@ module Gyre
       end
 
       # Compresses parts that a killed process left plain. Does so once after the start.
-      def pack_rest
-        pack_later if @rest
-      end
+      def pack_rest = (pack_later if @rest)
 
       def postpone(error)
         text = "cannot rotate: #{error.message}"

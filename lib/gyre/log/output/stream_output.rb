@@ -62,9 +62,7 @@ module Gyre
 
         def reopen; end
 
-        def close
-          @io.close if @owned
-        end
+        def close = (@io.close if @owned)
 
         private
 
