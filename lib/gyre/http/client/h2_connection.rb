@@ -3,17 +3,11 @@
 # An HTTP/2 connection, shared by the requests of many fibers. The extension sends and receives
 # frames (ext/gyre/http/h2/client.c, client_call.c). Made by Origin. Never retries.
 
-require "gyre/http/client/errors"
-require "gyre/loop"
-require "gyre/net"
-
-Gyre::Loop.define_native(:http_client)
+require "gyre/http/client/h1_connection"
 
 module Gyre
   module HTTP
     class Client
-      Loop.require_native("Gyre::HTTP::Client")
-
       class H2Connection
         # Returns the exchange with the final head. Yields status and headers of interim responses.
         def request(method, target, headers, body, until_s, &interim)
