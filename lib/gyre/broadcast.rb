@@ -44,13 +44,9 @@ module Gyre
 
       # Returns the text for event streams. `ahead` maps publishers to the last message number that
       # the client has seen, if this process has seen only lower numbers of the publisher (History).
-      def event(ahead = nil)
-        (@events ||= {})[ahead] ||= event_at(ahead ? @seen&.with(ahead) : @seen).freeze
-      end
+      def event(ahead = nil) = (@events ||= {})[ahead] ||= event_at(ahead ? @seen&.with(ahead) : @seen).freeze
 
-      def event_at(position)
-        position ? SSE.format(@data, **@options, id: position) : SSE.format(@data, **@options)
-      end
+      def event_at(position) = position ? SSE.format(@data, **@options, id: position) : SSE.format(@data, **@options)
 
       # Sets the message's place in the history.
       def place(order, origin, number, seen)
@@ -167,9 +163,7 @@ module Gyre
 
       # @param topic [String, Symbol, Array]
       # @return [Integer] subscribers in this process
-      def count(topic)
-        @topics[key(topic)]&.size || 0
-      end
+      def count(topic) = @topics[key(topic)]&.size || 0
 
       # Called by Relay with a message of another process.
       # @api private
@@ -187,9 +181,7 @@ module Gyre
 
       # Sends a text to some sockets, as {publish} does to those of a topic.
       # @api private
-      def deliver_to(sockets, text)
-        deliver(Message.new(text, {}), sockets).tap { pace(sockets) }
-      end
+      def deliver_to(sockets, text) = deliver(Message.new(text, {}), sockets).tap { pace(sockets) }
 
       # Called when messages of other processes begin to arrive, also after an outage.
       # @api private
@@ -200,9 +192,7 @@ module Gyre
 
       private
 
-      def key(topic)
-        topic.is_a?(Array) ? topic.map { |part| part.is_a?(Integer) ? part : name(part) } : name(topic)
-      end
+      def key(topic) = topic.is_a?(Array) ? topic.map { |part| part.is_a?(Integer) ? part : name(part) } : name(topic)
 
       # Returns a topic that no program can name.
       def identity(as) = [nil, *key(Array(as))]

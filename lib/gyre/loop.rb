@@ -41,9 +41,7 @@ module Gyre
 
     # Figures of the thread's scheduler ({Scheduler#stats}).
     # @return [Hash{Symbol => Integer, Float}, nil] nil if the thread has no Gyre scheduler
-    def self.stats
-      Fiber.scheduler.stats if present_engine
-    end
+    def self.stats = (Fiber.scheduler.stats if present_engine)
 
     # Returns where this thread's loop has spent its time since the scheduler was made: a row for
     # each route, and for each task by its name, or file and line of its block. A request counts at

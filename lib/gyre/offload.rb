@@ -36,9 +36,7 @@ module Gyre
 
       private
 
-      def current_scheduler
-        Fiber.scheduler unless Fiber.current.blocking?
-      end
+      def current_scheduler = (Fiber.scheduler unless Fiber.current.blocking?)
 
       # Each Ractor has its own pool, as threads and locks cannot be shared.
       def pool = Ractor.current[:gyre_offload]

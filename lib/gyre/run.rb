@@ -53,9 +53,7 @@ module Gyre
 
     # Called if the thread has a scheduler; drives it unless another fiber does.
     def self.on_existing(scheduler, name, watchdog, block)
-      unless scheduler.is_a?(Scheduler)
-        raise Error, "Gyre.run needs a Gyre::Scheduler, but this thread has a #{scheduler.class}"
-      end
+      raise Error, "Gyre.run needs a Gyre::Scheduler, but this thread has a #{scheduler.class}" unless scheduler.is_a?(Scheduler)
 
       drives = Fiber.current.blocking? && !scheduler.loop_running?
       Watchdog.guard(scheduler, watchdog) { new(scheduler, drives: drives).call(name, block) }
@@ -207,9 +205,7 @@ module Gyre
     end
 
     # Starts the root once there is a driver; otherwise the first parking task would have to drive.
-    def start
-      @scheduler.spawn(@root) if @scheduler.loop_running?
-    end
+    def start = (@scheduler.spawn(@root) if @scheduler.loop_running?)
 
     def stop_those_asked_for
       @to_stop.pop.stop until @to_stop.empty?

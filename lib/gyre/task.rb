@@ -48,9 +48,7 @@ module Gyre
 
     # @return [Task] the calling task
     # @raise [RuntimeError] outside of tasks
-    def self.current
-      current? or raise "no task here: wrap the code in Gyre.run { }"
-    end
+    def self.current = (current? or raise "no task here: wrap the code in Gyre.run { }")
 
     # @return [Task, nil] the calling task
     def self.current? = Thread.current[:gyre_task]
@@ -122,9 +120,7 @@ module Gyre
     # @return [Task] `stop` ends it
     def every(seconds, name = nil, transient: true, &block)
       raise ArgumentError, "every needs a block" unless block
-      unless seconds.is_a?(Numeric) && seconds.positive?
-        raise ArgumentError, "seconds must be a positive number, not #{seconds.inspect}"
-      end
+      raise ArgumentError, "seconds must be a positive number, not #{seconds.inspect}" unless seconds.is_a?(Numeric) && seconds.positive?
 
       start = Clock.now
       body = lambda do |task|
@@ -407,9 +403,7 @@ module Gyre
     end
 
     # Reports an exception that no `wait` raises.
-    def report_failure
-      @outcome.report if @outcome.is_a?(Failure)
-    end
+    def report_failure = (@outcome.report if @outcome.is_a?(Failure))
 
     # Called at Gyre.run's second interrupt: also interrupts tasks that are stopping.
     def stop_again = family.each { |task| task.interrupt(Stop.new, again: true) }
@@ -529,9 +523,7 @@ module Gyre
     def here? = scheduler.equal?(Fiber.scheduler)
 
     # @return [Object, nil] nil if stopped or not over
-    def value
-      @outcome if finished? && !@outcome.equal?(STOPPED)
-    end
+    def value = (@outcome if finished? && !@outcome.equal?(STOPPED))
 
     def failure(error) = Failure.new(run, @parent, label, error)
 

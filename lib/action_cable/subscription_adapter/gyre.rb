@@ -38,9 +38,7 @@ module ActionCable
           super
         end
 
-        def remove_channel(channel)
-          ::Gyre::Broadcast.unsubscribe(Gyre.topic(channel), @listeners.delete(channel))
-        end
+        def remove_channel(channel) = ::Gyre::Broadcast.unsubscribe(Gyre.topic(channel), @listeners.delete(channel))
 
         # Removes all.
         def close = @listeners.keys.each { |channel| remove_channel(channel) }

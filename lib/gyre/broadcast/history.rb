@@ -63,9 +63,7 @@ module Gyre
         end
 
         # Returns the text of a message; nil if {#more} returns it, or the client has it.
-        def text(message)
-          message.event(@ahead) unless @order.nil? || message.order <= @order || seen?(message)
-        end
+        def text(message) = (message.event(@ahead) unless @order.nil? || message.order <= @order || seen?(message))
 
         private
 
@@ -93,17 +91,13 @@ module Gyre
         forget
       end
 
-      def keep(topic, count, bytes)
-        @lock.synchronize { @topics[topic] = Kept.new(count, bytes, [], 0, {}) }
-      end
+      def keep(topic, count, bytes) = @lock.synchronize { @topics[topic] = Kept.new(count, bytes, [], 0, {}) }
 
       def any? = @topics.any?
 
       # Yields whether the topic is kept. For kept topics runs one block at a time, so that their
       # messages stay in order.
-      def ordered(topic)
-        @topics.key?(topic) ? synchronize { yield true } : yield(false)
-      end
+      def ordered(topic) = @topics.key?(topic) ? synchronize { yield true } : yield(false)
 
       def synchronize
         @lock.synchronize do

@@ -42,9 +42,7 @@ module Gyre
         @incoming.close
       end
 
-      def connection(meanwhile)
-        Connection.new(@url, Retry.new(@name, report: @report, meanwhile: meanwhile))
-      end
+      def connection(meanwhile) = Connection.new(@url, Retry.new(@name, report: @report, meanwhile: meanwhile))
 
       def publish
         outgoing = connection("up to #{Outbox::BYTES_LIMIT >> 20} MB wait")

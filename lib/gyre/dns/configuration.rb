@@ -71,9 +71,7 @@ module Gyre
 
       # @param text [String] of nsswitch.conf
       # @return [Boolean] whether names are looked up in the hosts file, then DNS, and nowhere else
-      def self.plain_order?(text)
-        text[/^\s*hosts:([^#\n]*)/, 1].to_s.split == %w[files dns]
-      end
+      def self.plain_order?(text) = text[/^\s*hosts:([^#\n]*)/, 1].to_s.split == %w[files dns]
 
       private
 

@@ -130,9 +130,7 @@ module Gyre
           end
         end
 
-        def quoted(string)
-          %("#{escaped(string.gsub(/["\\]/n) { "\\#{_1}" })}")
-        end
+        def quoted(string) = %("#{escaped(string.gsub(/["\\]/n) { "\\#{_1}" })}")
 
         # Escapes control bytes from a server, which must not reach the terminal.
         def escaped(text) = text.b.gsub(/[^ -~]/n) { format("\\%03d", _1.ord) }

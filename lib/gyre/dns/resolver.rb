@@ -83,9 +83,7 @@ module Gyre
       # @param type [String, Integer, Class]
       # @return [Array<Record>] empty if there are none
       # @raise [NoAnswer, ArgumentError]
-      def records(name, type = A)
-        search(name, DNS.type_number(type))
-      end
+      def records(name, type = A) = search(name, DNS.type_number(type))
 
       # Asks for IPv4 and IPv6 addresses at once.
       # @param name [String] with search domains, unless it ends with a dot

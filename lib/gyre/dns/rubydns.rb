@@ -55,9 +55,7 @@ module Async
 
     # Addresses in RubyDNS's format.
     module Endpoint
-      def self.for(nameservers, port: 53)
-        Array(nameservers).flat_map { |host| [[:udp, host, port], [:tcp, host, port]] }
-      end
+      def self.for(nameservers, port: 53) = Array(nameservers).flat_map { |host| [[:udp, host, port], [:tcp, host, port]] }
     end
 
     # Asks the given name servers, or the system's.

@@ -98,9 +98,7 @@ module Gyre
       # Serves a zone file.
       # @param origin [String]
       # @param path [String]
-      def zone(origin, path)
-        @zones[origin.to_s.delete_suffix(".")] = path.to_s
-      end
+      def zone(origin, path) = @zones[origin.to_s.delete_suffix(".")] = path.to_s
 
       # Forwards all unmatched questions, but only from {#recursion} networks.
       # @param servers [Array<String>] as for {Upstream#initialize}
@@ -114,9 +112,7 @@ module Gyre
       end
 
       # Names a block for {#fire}.
-      def on(name, &block)
-        @events[name.to_sym] = block
-      end
+      def on(name, &block) = @events[name.to_sym] = block
 
       # @return [Object] the named block's value
       def fire(name, *arguments) = @events[name.to_sym]&.call(*arguments)

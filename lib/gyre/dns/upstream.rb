@@ -106,9 +106,7 @@ module Gyre
 
       # @return [UpstreamStream, UpstreamHTTPS] for the server; TCP if the server's protocol is UDP
       # @api private
-      def stream(server)
-        @streams[server] ||= (server.protocol == "https" ? UpstreamHTTPS : UpstreamStream).new(server, @tls)
-      end
+      def stream(server) = @streams[server] ||= (server.protocol == "https" ? UpstreamHTTPS : UpstreamStream).new(server, @tls)
 
       private
 

@@ -184,9 +184,7 @@ module Gyre
         wanted ? @reactor.loop.watch_io(self, io) : @reactor.loop.unwatch(self)
       end
 
-      def await_room
-        @reactor.loop.watch_io(@signature, io, true, true) unless @reactor.loop.watching?(@signature)
-      end
+      def await_room = (@reactor.loop.watch_io(@signature, io, true, true) unless @reactor.loop.watching?(@signature))
 
       # Calls the connection's `unbind`, then closes the descriptor.
       def unbound
@@ -245,9 +243,7 @@ module Gyre
 
       private
 
-      def wait(seconds)
-        self.timer = descriptor.reactor.add_timer(seconds, method(:check)) if seconds.positive?
-      end
+      def wait(seconds) = (self.timer = descriptor.reactor.add_timer(seconds, method(:check)) if seconds.positive?)
 
       def look(left_s)
         self.unsent = descriptor.unsent_bytes

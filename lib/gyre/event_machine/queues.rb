@@ -101,9 +101,7 @@ module Gyre
       def contents = @contents.dup
 
       # Sets a callback for failed work; it gets the resource, which leaves the pool.
-      def on_error(*callable, &block)
-        @on_error = EventMachine.Callback(*callable, &block)
-      end
+      def on_error(*callable, &block) = @on_error = EventMachine.Callback(*callable, &block)
 
       # Calls the work as soon as a resource is free.
       # @yieldreturn [Deferrable, Completion]

@@ -16,9 +16,7 @@ module Gyre
         @reactor = nil
       end
 
-      def reactor
-        @reactor || (@threads_apart ? reactor_of(Thread.current) : @reactor = Reactor.new)
-      end
+      def reactor = @reactor || (@threads_apart ? reactor_of(Thread.current) : @reactor = Reactor.new)
 
       # Runs the block, then events until {stop}, then `tail`. If the reactor is already running,
       # only calls the block. Raises a callback's exception if no {error_handler} is set.

@@ -36,9 +36,7 @@ module Gyre
 
       private
 
-      def schedule
-        @signature = EventMachine.add_timer(@interval, method(:fire)) unless @cancelled
-      end
+      def schedule = (@signature = EventMachine.add_timer(@interval, method(:fire)) unless @cancelled)
     end
 
     @max_timers = 100_000

@@ -166,9 +166,7 @@ module Gyre
       end
 
       # Returns PEM or nil.
-      def get_peer_cert
-        @gyre_descriptor.transport&.peer_certificate_der&.then { |der| Handshake.pem(der) }
-      end
+      def get_peer_cert = @gyre_descriptor.transport&.peer_certificate_der&.then { |der| Handshake.pem(der) }
 
       def get_cipher_bits = @gyre_descriptor.transport&.tls_cipher_bits
 

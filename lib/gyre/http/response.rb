@@ -75,9 +75,7 @@ module Gyre
       # Returns headers with lower-case names. Puts the keys with "rack.", which are for the server,
       # into @special.
       def collect(headers)
-        unless headers.respond_to?(:each)
-          raise TypeError, "an app must return [status, headers, body], and its headers are #{headers.class}"
-        end
+        raise TypeError, "an app must return [status, headers, body], and its headers are #{headers.class}" unless headers.respond_to?(:each)
 
         headers.each_with_object({}) do |(name, value), collected|
           name = name.to_s.downcase

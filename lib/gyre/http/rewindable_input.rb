@@ -50,9 +50,7 @@ module Gyre
       end
 
       # Deletes the temporary file.
-      def discard
-        @kept.close! if @kept.respond_to?(:close!)
-      end
+      def discard = (@kept.close! if @kept.respond_to?(:close!))
 
       private
 

@@ -109,9 +109,7 @@ module Gyre
       end
 
       # Counts the hijacked connections too, of which the acceptor learns here.
-      def stats
-        @acceptor.stats.merge!(away: @acceptor.away = @open_responses.away)
-      end
+      def stats = @acceptor.stats.merge!(away: @acceptor.away = @open_responses.away)
 
       # Runs the block in a place of `requests_limit`; without one if it waits too long.
       def with_place

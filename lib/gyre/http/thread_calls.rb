@@ -77,9 +77,7 @@ module Gyre
 
         def give_back = (@exchange.give_back(@value) if @value && @name == :read && @exchange.respond_to?(:give_back))
 
-        def stop
-          Fiber.scheduler.fiber_interrupt(@fiber, stopped) if @fiber
-        end
+        def stop = (Fiber.scheduler.fiber_interrupt(@fiber, stopped) if @fiber)
 
         def stopped = Gyre::Stop.new("the thread that waited for it was interrupted")
       end

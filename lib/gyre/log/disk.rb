@@ -53,9 +53,7 @@ module Gyre
       end
 
       # Completes a {refresh_name} that a kill has interrupted.
-      def restore_name(path)
-        File.rename(path + AWAY, path) if File.exist?(path + AWAY) && !File.exist?(path)
-      end
+      def restore_name(path) = (File.rename(path + AWAY, path) if File.exist?(path + AWAY) && !File.exist?(path))
     end
   end
 end

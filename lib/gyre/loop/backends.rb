@@ -59,9 +59,7 @@ module Gyre
 
       # Defines the extension's classes of a part, if it loads. Called by the Ruby files that reopen
       # them. The parts are in ext/gyre/gyre.c.
-      def define_native(part)
-        Native.define(part) if native?
-      end
+      def define_native(part) = (Native.define(part) if native?)
 
       # Raises ExtensionRequired if no native backend opens. The message names the part that needs
       # the native engine, and a remedy.
@@ -104,9 +102,7 @@ module Gyre
                              "select; `rake compile` builds it"
       end
 
-      def probe(name)
-        name == PORTABLE ? [true, nil] : Native.probe(name)
-      end
+      def probe(name) = name == PORTABLE ? [true, nil] : Native.probe(name)
 
       def describe(name, details = nil)
         engine = name == PORTABLE ? "portable engine, pure Ruby" : "native engine, C extension"
@@ -124,9 +120,7 @@ module Gyre
         Ractor.current[:gyre_refusals].to_a.map { |reason| "passed over when a loop was last made: #{reason}\n" }.join
       end
 
-      def extension_absent
-        asked == PORTABLE ? "GYRE_BACKEND=select rules it out" : Native.load_error.message
-      end
+      def extension_absent = asked == PORTABLE ? "GYRE_BACKEND=select rules it out" : Native.load_error.message
     end
   end
 end

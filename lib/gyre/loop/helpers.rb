@@ -69,9 +69,7 @@ module Gyre
       def due? = @io ? reported : changed
 
       # True if a report is about this file, not another file of the folder.
-      def reported
-        FileWatch.reports(@io).map { |watch, _, name| watch == @own || watch == -1 || name == @name.b }.any?
-      end
+      def reported = FileWatch.reports(@io).map { |watch, _, name| watch == @own || watch == -1 || name == @name.b }.any?
 
       def changed
         before = @signature
@@ -136,9 +134,7 @@ module Gyre
         raise ArgumentError, "watch signal #{@name}: #{error.message}"
       end
 
-      def cancel
-        Traps.remove(@listener) if @listener
-      end
+      def cancel = (Traps.remove(@listener) if @listener)
     end
   end
 end

@@ -26,9 +26,7 @@ module Gyre
         end
       end
 
-      def self.way_back_of(subclass)
-        subclass.ancestors.grep(WayBack).first || WayBack.new.tap { |way| subclass.include(way) }
-      end
+      def self.way_back_of(subclass) = subclass.ancestors.grep(WayBack).first || WayBack.new.tap { |way| subclass.include(way) }
 
       # Defines the method from a text, as Ractors call no methods defined by blocks.
       def self.forward(owner, name, code)

@@ -109,9 +109,7 @@ module Gyre
 
       # True if only the scheduler's own timers would end a sleep. `own`: the number of these
       # timers.
-      def idle?(own)
-        @watches.empty? && @timers.size == own
-      end
+      def idle?(own) = @watches.empty? && @timers.size == own
 
       # Ends the present or next sleep. Any thread or trap handler may call it.
       def wake
@@ -120,9 +118,7 @@ module Gyre
       end
 
       # Called by Closing in any thread when a descriptor was closed or reopened.
-      def descriptor_closed(descriptor)
-        wake if @watches.key?(descriptor)
-      end
+      def descriptor_closed(descriptor) = (wake if @watches.key?(descriptor))
 
       # Called in a forked child: drops watches and timers, closes the inherited pipe.
       def reopen

@@ -46,9 +46,7 @@ module Gyre
           end
         end
 
-        def any?
-          @trapped.each_value.any? { |trapped| trapped.pid == Process.pid }
-        end
+        def any? = @trapped.each_value.any? { |trapped| trapped.pid == Process.pid }
 
         # Called in a daemon. `from`: the process that called Process.daemon.
         def process_move(from)

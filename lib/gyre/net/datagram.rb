@@ -72,9 +72,7 @@ module Gyre
       end
 
       # @return [Integer, nil]
-      def port
-        address.ip_port if address&.ip?
-      end
+      def port = (address.ip_port if address&.ip?)
 
       # @return [String, nil] a Unix socket's path, "@…" if abstract; nil over UDP
       def path
@@ -104,9 +102,7 @@ module Gyre
 
       private
 
-      def address
-        @address ||= Addrinfo.new(sockaddr) unless sockaddr.empty?
-      end
+      def address = (@address ||= Addrinfo.new(sockaddr) unless sockaddr.empty?)
     end
 
     # A received packet.

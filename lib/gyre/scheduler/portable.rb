@@ -64,9 +64,7 @@ module Gyre
 
       # Makes a blocked fiber ready (Fiber::Scheduler#unblock). If the fiber has not parked yet, its
       # next block returns at once. Any thread may call it.
-      def unblock(blocker, fiber)
-        @fibers.inbox.unblock(fiber, blocker) unless @closed
-      end
+      def unblock(blocker, fiber) = (@fibers.inbox.unblock(fiber, blocker) unless @closed)
 
       # Called by Kernel#sleep and Mutex#sleep (Fiber::Scheduler#kernel_sleep). For 0 seconds, lets
       # all ready fibers run first.
@@ -83,9 +81,7 @@ module Gyre
 
       # Raises an exception in a fiber at its present or next wait
       # (Fiber::Scheduler#fiber_interrupt). Any thread may call it.
-      def fiber_interrupt(fiber, exception)
-        @fibers.inbox.interrupt(fiber, exception) unless @closed
-      end
+      def fiber_interrupt(fiber, exception) = (@fibers.inbox.interrupt(fiber, exception) unless @closed)
 
       # Runs the block with a time limit (Fiber::Scheduler#timeout_after, for Timeout.timeout).
       def timeout_after(duration, *exception)

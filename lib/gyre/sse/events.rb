@@ -54,9 +54,7 @@ module Gyre
 
       # Called by {Broadcast} under the history's lock. Returns :gap if events are missing.
       # @api private
-      def follow(history, topic)
-        (@reading ||= Broadcast::History::Reading.new(history, @last_event_id)).follow(topic)
-      end
+      def follow(history, topic) = (@reading ||= Broadcast::History::Reading.new(history, @last_event_id)).follow(topic)
 
       # @api private
       def deliver(message)

@@ -62,9 +62,7 @@ module Gyre
     end
 
     # @return [Object, Exception, nil] value or exception, without waiting
-    def value
-      @value unless pending?
-    end
+    def value = (@value unless pending?)
 
     # @return [Boolean]
     def pending? = @state == :pending

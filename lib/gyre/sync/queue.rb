@@ -121,8 +121,6 @@ module Gyre
     def taken; end
 
     # Passes on an unused wake-up, as an exception for the thread may come at any line.
-    def pass_on
-      @poppers.wake unless @items.empty?
-    end
+    def pass_on = (@poppers.wake unless @items.empty?)
   end
 end

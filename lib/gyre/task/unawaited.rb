@@ -34,9 +34,7 @@ module Gyre
         @failures.delete(failure.parent) if siblings.empty?
       end
 
-      def parent_finished(parent)
-        @failures.delete(parent)&.each_key(&:report) unless @failures.empty?
-      end
+      def parent_finished(parent) = (@failures.delete(parent)&.each_key(&:report) unless @failures.empty?)
 
       # Reports all failures. Later failures are reported at once.
       def finish

@@ -20,9 +20,7 @@ module Gyre
       end
 
       # @param message [String]
-      def info(message)
-        write(@notices, "#{message}\n") if @notices
-      end
+      def info(message) = (write(@notices, "#{message}\n") if @notices)
 
       # @param message [String] may have further lines
       def error(message) = write(@errors, "#{Time.now.strftime("%Y-%m-%dT%H:%M:%S.%3N%:z")} gyre: #{message.chomp}\n")

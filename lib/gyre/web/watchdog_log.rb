@@ -15,9 +15,7 @@ module Gyre
       PAUSE_S = 5
 
       # Watches this thread's loop. Returns the Watchdog, or nil if the loop already has one.
-      def self.watch(log)
-        Watchdog.start(limit_s: LIMIT_S, out: new(log)) unless Fiber.scheduler.watchdog
-      end
+      def self.watch(log) = (Watchdog.start(limit_s: LIMIT_S, out: new(log)) unless Fiber.scheduler.watchdog)
 
       def initialize(log)
         @log = log

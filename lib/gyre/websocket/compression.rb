@@ -20,9 +20,7 @@ module Gyre
 
       class << self
         # True if this build can compress.
-        def available?
-          Loop.native? && WebSocket.const_defined?(:COMPRESSES, false)
-        end
+        def available? = Loop.native? && WebSocket.const_defined?(:COMPRESSES, false)
 
         # Accepts the first valid offer, or returns nil.
         def negotiate(header, compress)
@@ -62,9 +60,7 @@ module Gyre
 
       private
 
-      def bits(offered, kept)
-        [(offered || MOST_BITS).to_i, kept ? KEPT_BITS : MOST_BITS].min
-      end
+      def bits(offered, kept) = [(offered || MOST_BITS).to_i, kept ? KEPT_BITS : MOST_BITS].min
     end
   end
 end

@@ -37,9 +37,7 @@ module Gyre
         headers
       end
 
-      def refuse(status, reason, headers = {})
-        [status, { "content-type" => "text/plain", **headers }, ["#{reason}\n"]]
-      end
+      def refuse(status, reason, headers = {}) = [status, { "content-type" => "text/plain", **headers }, ["#{reason}\n"]]
 
       private
 
@@ -57,9 +55,7 @@ module Gyre
       end
 
       # True if the request has a body, whose bytes would mix with the first frames.
-      def body?
-        @env.key?("HTTP_TRANSFER_ENCODING") || @env["CONTENT_LENGTH"].to_i.positive?
-      end
+      def body? = @env.key?("HTTP_TRANSFER_ENCODING") || @env["CONTENT_LENGTH"].to_i.positive?
 
       # Checks the page's origin: browsers let any page connect with the user's cookies (section
       # 10.2).
@@ -82,9 +78,7 @@ module Gyre
         authority.to_s.delete_suffix(port) == host.delete_suffix(port)
       end
 
-      def offered
-        @env["HTTP_SEC_WEBSOCKET_PROTOCOL"].to_s.split(/\s*,\s*/).map(&:strip)
-      end
+      def offered = @env["HTTP_SEC_WEBSOCKET_PROTOCOL"].to_s.split(/\s*,\s*/).map(&:strip)
     end
   end
 end

@@ -31,9 +31,7 @@ module Gyre
 
         private
 
-        def own_flags(flags)
-          flags.on("--json", "each line as JSON") { @json = true }
-        end
+        def own_flags(flags) = flags.on("--json", "each line as JSON") { @json = true }
 
         def follow(service)
           viewer = @target.viewer

@@ -20,9 +20,7 @@ module Gyre
       def ready = tell("READY=1")
 
       # Sends a line that `systemctl status` shows.
-      def status(text)
-        @status = text if text != @status && tell("STATUS=#{text}")
-      end
+      def status(text) = (@status = text if text != @status && tell("STATUS=#{text}"))
 
       # Reports a reload, which lasts until {#ready}, or until the end of the block.
       def reloading

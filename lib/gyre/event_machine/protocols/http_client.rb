@@ -37,9 +37,7 @@ module Gyre
         # @param target [Array] a host and a port, or a Hash: `:host`, `:port`, `:ssl`
         # @return [HttpClient2]
         # @raise [ArgumentError] the port is invalid
-        def self.connect(*target)
-          new(target.first.is_a?(Hash) ? target.first : { host: target[0], port: target[1] })
-        end
+        def self.connect(*target) = new(target.first.is_a?(Hash) ? target.first : { host: target[0], port: target[1] })
 
         # @api private
         def initialize(args)

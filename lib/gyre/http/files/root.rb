@@ -275,9 +275,7 @@ module Gyre
         private
 
         # Opens the path; returns nil if it still leads to the same folder.
-        def exchanged(identity)
-          File.open(@path) if identity_of(File.stat(@path)) != identity
-        end
+        def exchanged(identity) = (File.open(@path) if identity_of(File.stat(@path)) != identity)
 
         def identity_of(stat) = [stat.dev, stat.ino]
 

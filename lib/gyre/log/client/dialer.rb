@@ -76,9 +76,7 @@ module Gyre
       def pause_s = @refused ? @options.retry_interval.max * (0.75 + (rand / 4)) : @backoff.pause_s
 
       # Seconds until an attempt is due; nil while an attempt runs.
-      def left
-        @retry_at - Clock.now unless @attempt
-      end
+      def left = (@retry_at - Clock.now unless @attempt)
 
       # Seconds that records may still stay in memory. If 0 or less, they go to disk.
       def grace_left = failures.zero? ? @graceful_until - Clock.now : 0

@@ -72,9 +72,7 @@ module Gyre
       end
 
       # Reports each text about a spool only once.
-      def report_once(text)
-        report.call(text) if @reported.size < ClientOptions::REPORTS_LIMIT && @reported.add?(text)
-      end
+      def report_once(text) = (report.call(text) if @reported.size < ClientOptions::REPORTS_LIMIT && @reported.add?(text))
     end
 
     # The default reporter, which writes errors to standard error.

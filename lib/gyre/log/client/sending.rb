@@ -69,9 +69,7 @@ module Gyre
       end
 
       # @return [Exception, nil] why it is not connected; nil if connected or not tried yet
-      def trouble
-        @sender.error unless @sender.state == :connected
-      end
+      def trouble = (@sender.error unless @sender.state == :connected)
 
       # `queue_bytes` counts unacknowledged bytes; `spool_bytes` counts those of them on disk.
       # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged:, spooled:,

@@ -56,9 +56,7 @@ module Gyre
       def idle? = !@writing && !@backlog.any?
 
       # Seconds until the server counts as stalled; nil if no acknowledgement is due.
-      def left
-        @stalled_from + @options.stall_timeout - Clock.now if @backlog.flying?
-      end
+      def left = (@stalled_from + @options.stall_timeout - Clock.now if @backlog.flying?)
 
       # Raises Errno::ETIMEDOUT.
       def check_stall

@@ -296,9 +296,7 @@ module Gyre
         end
       end
 
-      def feed(session)
-        Feed.new(@hub.decoder(@peer.kind, session, @peer.input.framing, @peer.origin), session)
-      end
+      def feed(session) = Feed.new(@hub.decoder(@peer.kind, session, @peer.input.framing, @peer.origin), session)
 
       def serve(work)
         @work = work

@@ -10,7 +10,6 @@
 
 require_relative "inbox"
 require_relative "job"
-require_relative "waiter"
 
 module Gyre
   class Scheduler
@@ -110,9 +109,7 @@ module Gyre
           requeue
         end
 
-        def pace
-          end_turn if slice_over?
-        end
+        def pace = (end_turn if slice_over?)
 
         # True if fibers have run for longer than SLICE_S since the last call of the kernel.
         def slice_over?
@@ -264,9 +261,7 @@ module Gyre
 
         # Returns a number that changes with each turn and switch, nil while the loop waits. Any
         # thread may call it.
-        def pulse
-          @switches + @loop.turns unless @loop.waiting?
-        end
+        def pulse = (@switches + @loop.turns unless @loop.waiting?)
 
         # If true, deadlocks are searched for even while timers and descriptors may wake fibers.
         attr_writer :suspicious

@@ -56,9 +56,7 @@ module Gyre
           index = @deferred&.index { |error| waiter.nil? || !masked?(error, waiter) } and @deferred.delete_at(index)
         end
 
-        def masked?(error, waiter)
-          !error.equal?(Inbox::KILL) && InterruptMasks.defer?(waiter.fiber, waiter.base.fiber, error)
-        end
+        def masked?(error, waiter) = !error.equal?(Inbox::KILL) && InterruptMasks.defer?(waiter.fiber, waiter.base.fiber, error)
       end
 
       # One wait, called by timers and watches: parked, ready, entered (the fiber runs again), done.

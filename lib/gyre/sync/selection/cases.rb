@@ -75,9 +75,7 @@ module Gyre
         true
       end
 
-      def give_back
-        @channel.give_back(@value) unless @value.equal?(Channel::NOTHING)
-      end
+      def give_back = (@channel.give_back(@value) unless @value.equal?(Channel::NOTHING))
 
       def to_s = "a message from #{@channel.label}"
     end
@@ -133,9 +131,7 @@ module Gyre
         @scheduler.spawn(method(:watch))
       end
 
-      def leave
-        @scheduler.fiber_interrupt(@fiber, Stop.new) if @fiber
-      end
+      def leave = (@scheduler.fiber_interrupt(@fiber, Stop.new) if @fiber)
 
       def finish
         raise @error if @error
@@ -182,9 +178,7 @@ module Gyre
       # Called in the task's thread.
       def wake = @offer.take(self)
 
-      def leave
-        @task.unlisten(self) if @listening
-      end
+      def leave = (@task.unlisten(self) if @listening)
 
       def value = @task
 

@@ -98,9 +98,7 @@ module Gyre
       def count_broadcast = @broadcasts += 1
 
       # Sends a text to the connections' sockets, as one frame. Those of other loops get it there.
-      def deliver(text, connections)
-        Broadcast.deliver_to(connections.filter_map { |each| socket(each)&.raw }, text)
-      end
+      def deliver(text, connections) = Broadcast.deliver_to(connections.filter_map { |each| socket(each)&.raw }, text)
 
       # Counts a work among the server's requests, as it may take a database connection like them.
       def with_place(connection, &work)

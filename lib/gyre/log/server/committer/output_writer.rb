@@ -76,9 +76,7 @@ module Gyre
 
         def stuck_bytes = @output.trouble || @sink.full? ? bytes + @sink.bytesize : 0
 
-        def trouble
-          "#{self}: #{@output.trouble}" if @output.trouble && !idle?
-        end
+        def trouble = ("#{self}: #{@output.trouble}" if @output.trouble && !idle?)
 
         def status(now)
           { output: to_s, bytes: bytes + @sink.bytesize, written: @written, dropped: @sink.dropped, **@output.status,

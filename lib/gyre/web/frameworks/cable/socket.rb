@@ -21,9 +21,7 @@ module Gyre
         module Request
           # Behind Rails' middleware the environment has the application's settings already, and
           # needs no copy with them.
-          def request
-            @request ||= env.key?("action_dispatch.routes") ? ::ActionDispatch::Request.new(env) : super
-          end
+          def request = @request ||= env.key?("action_dispatch.routes") ? ::ActionDispatch::Request.new(env) : super
         end
 
         # Returns true for the first work of an event of this connection, which runs in the event's

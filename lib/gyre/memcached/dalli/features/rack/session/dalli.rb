@@ -111,9 +111,7 @@ module Rack
         end
       end
 
-      def key_of(id)
-        id.private_id if id.respond_to?(:private_id)
-      end
+      def key_of(id) = (id.private_id if id.respond_to?(:private_id))
 
       # Keeps a session one second longer than its cookie.
       def ttl(expire_after_s) = expire_after_s ? expire_after_s + 1 : 0
