@@ -13,7 +13,7 @@ if GyreTest::H2Peer::AVAILABLE
 
     H2 = GyreTest::H2
     WIDE = { initial_window_size: H2::WINDOW_MOST }.freeze
-    LONG = ("x" * 6_000_000).freeze # more than sockets hold
+    LONG = ("x" * 64_000_000).freeze # more than sockets hold
 
     # libnghttp2 has begun a DATA frame of the body when it goes.
     def test_a_whole_body_may_go_in_the_middle_of_its_upload
