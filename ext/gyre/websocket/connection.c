@@ -155,14 +155,10 @@ static struct gyre_websocket_room *room_of(struct gyre_websocket *websocket) {
 static void wait_for_room(struct gyre_websocket *websocket) {
   struct gyre_loop *loop = gyre_websocket_loop(websocket);
   const struct gyre_transport *transport = &websocket->connection->transport;
-  unsigned wants = transport->write.wants;
   websocket->backed_up = true;
   if (!websocket->connection->inner) {
-    gyre_loop_drained(loop, transport->fd, wants);
     struct gyre_websocket_room *room = room_of(websocket);
-    if (room && room->watch.fd >= 0 && room->watch.interest == wants) return;
-    if (room) gyre_loop_unwatch(loop, &room->watch);
-    if (!room || gyre_loop_watch(loop, &room->watch, transport->fd, wants) < 0) {
+    if (!room || gyre_loop_await(loop, &room->watch, transport->fd, transport->write.wants) < 0) {
       cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
       return;
     }
