@@ -118,6 +118,20 @@ class ClusterPartsTest < Minitest::Test
     end
   end
 
+  def test_a_worker_that_is_removed_counts_while_its_link_closes
+    with_links do |near, _far|
+      crew = Crew.new(nil, nil, Gyre::Web::Metrics)
+      crew.members << (worker = Member::Worker.new(near, generation: 1, index: 1)).tap { |each| each.report({ "requests" => 5 }) }
+      counted = nil
+      near.define_singleton_method(:close) do
+        counted ||= [*crew.snapshots.values, *[crew.ended].compact].sum { |each| each["requests"] }
+        super()
+      end
+      assert crew.remove(worker)
+      assert_equal 5, counted
+    end
+  end
+
   def test_a_hook_that_raises_has_only_its_own_part_of_the_trace
     hooks = Hooks.new({ after_fork: [-> { raise "no database" }] })
     error = assert_raises(RuntimeError) { hooks.call(:after_fork, 1) }

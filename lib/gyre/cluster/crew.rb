@@ -148,8 +148,8 @@ module Gyre
       def remove(member)
         return false unless @members.delete(member)
 
+        @ended = @figures.add(@ended, member.snapshot) if member.snapshot # first: closing waits, while sums are read
         member.link.close
-        @ended = @figures.add(@ended, member.snapshot) if member.snapshot
         true
       end
 
