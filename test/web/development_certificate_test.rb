@@ -40,6 +40,11 @@ class DevelopmentCertificateTest < Minitest::Test
     assert_equal [first.path], Dir[File.join(@folder, "*")]
   end
 
+  def test_threads_that_make_it_at_once_all_get_one
+    assert_empty(Array.new(6) { Thread.new { make.pem } }.map(&:value).reject { |pem| pem.start_with?("-----BEGIN CERTIFICATE") })
+    assert_equal [make.path], Dir[File.join(@folder, "*")]
+  end
+
   def test_a_useless_certificate_is_made_again
     path = make.path
     { "rubbish" => ->(_) { File.write(path, "rubbish") }, "readable" => ->(_) { File.chmod(0o644, path) },
