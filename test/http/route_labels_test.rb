@@ -15,7 +15,8 @@ class HTTPRouteLabelsTest < Minitest::Test
     ROUTES = { "/rails" => { "action_dispatch.route" => Node.new(Node.new(nil, :"/posts/:id(.:format)")) },
                "/pattern" => { "action_dispatch.route_uri_pattern" => "/old/:id(.:format)" }, "/sinatra" => { "sinatra.route" => "GET /hi/:name" },
                "/grape" => { "grape.routing_args" => { route_info: Node.new("/api/:v(.json)") } }, "/own" => { "gyre.route" => "mine" },
-               "/mounted" => { "action_dispatch.route" => Node.new(Node.new(nil, :"/mounted")), "sinatra.route" => "GET /in/:it" }, "/plain/123" => {} }
+               "/mounted" => { "action_dispatch.route" => Node.new(Node.new(nil, :"/mounted")), "sinatra.route" => "GET /in/:it" },
+               "/passed" => { "sinatra.route" => "GET /*", "action_dispatch.route" => Node.new(Node.new(nil, :"/photos/:id")) }, "/plain/123" => {} }
     app = lambda do |env|
       env.merge!(ROUTES.fetch(env["PATH_INFO"]))
       end_s = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + 0.06
@@ -36,7 +37,7 @@ class HTTPRouteLabelsTest < Minitest::Test
   def test_labels_are_the_routes
     Gyre::Profile.check
     run = ruby("-rgyre", "-e", PROGRAM, gems: true)
-    assert_equal ["/api/:v", "/hi/:name", "/in/:it", "/old/:id", "/plain/*", "/posts/:id", "mine"], run.out.lines(chomp: true), run.err
+    assert_equal ["/api/:v", "/hi/:name", "/in/:it", "/old/:id", "/photos/:id", "/plain/*", "/posts/:id", "mine"], run.out.lines(chomp: true), run.err
     assert_empty run.err
   rescue Gyre::Error => error
     skip error.message

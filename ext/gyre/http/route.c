@@ -7,7 +7,6 @@
 #define SEGMENT_BYTES 20 /* maximum bytes of a segment that is kept */
 #define PATTERN_BYTES 120
 
-/* In the order of Route.of. */
 static const char *const names[] = {"gyre.route", "sinatra.route", "grape.routing_args", "action_dispatch.route",
                                     "action_dispatch.route_uri_pattern"};
 enum { OWN, SINATRA, GRAPE, SOURCES = 5 };
@@ -61,17 +60,35 @@ static VALUE find_route(VALUE env) {
   return NIL_P(route) ? path_route(env) : route;
 }
 
-/* Finds where Route.of finds a name. */
+static VALUE source_at(VALUE env, int which) {
+  VALUE source = rb_hash_lookup(env, keys[which]);
+  if (which == GRAPE) return RB_TYPE_P(source, T_HASH) ? rb_hash_lookup(source, key_info) : Qnil;
+  if (which != SINATRA || !RB_TYPE_P(source, T_STRING)) return source;
+  const char *from = RSTRING_PTR(source), *space = memchr(from, ' ', (size_t)RSTRING_LEN(source));
+  return space ? rb_str_subseq(source, space + 1 - from, RSTRING_END(source) - space - 1) : source; /* "GET /" */
+}
+
+struct choice {
+  VALUE sources[SOURCES], last;
+};
+
+static int choose(VALUE key, VALUE value, VALUE address) {
+  struct choice *choice = (struct choice *)address;
+  for (int i = 0; i < SOURCES; i++)
+    if (!NIL_P(choice->sources[i]) && RB_TYPE_P(key, T_STRING) && RTEST(rb_str_equal(key, keys[i])))
+      choice->last = choice->sources[i];
+  return ST_CONTINUE;
+}
+
+/* Finds what names the route, as Route.source does. */
 static VALUE find_source(VALUE env) {
-  for (int i = 0; i < SOURCES; i++) {
-    VALUE source = rb_hash_lookup(env, keys[i]);
-    if (i == GRAPE) source = RB_TYPE_P(source, T_HASH) ? rb_hash_lookup(source, key_info) : Qnil;
-    if (NIL_P(source)) continue;
-    if (i != SINATRA || !RB_TYPE_P(source, T_STRING)) return source;
-    const char *from = RSTRING_PTR(source), *space = memchr(from, ' ', (size_t)RSTRING_LEN(source));
-    return space ? rb_str_subseq(source, space + 1 - from, RSTRING_END(source) - space - 1) : source; /* "GET /" */
-  }
-  return path_route(env);
+  struct choice choice = {.last = source_at(env, OWN)};
+  if (!NIL_P(choice.last)) return choice.last;
+  int count = 0;
+  for (int i = 0; i < SOURCES; i++)
+    if (!NIL_P(choice.sources[i] = source_at(env, i)) && ++count) choice.last = choice.sources[i];
+  if (count > 1) rb_hash_foreach(env, choose, (VALUE)&choice);
+  return count ? choice.last : path_route(env);
 }
 
 static VALUE ask_name(VALUE source) { return rb_funcall(finder, rb_intern("name"), 1, source); }

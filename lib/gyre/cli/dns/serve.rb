@@ -89,11 +89,12 @@ module Gyre
           @manager = ServiceManager.new
           @notices = Web::ServerLog.new(notices: @err, errors: @err)
           count = @values[:workers] || (1 if @handover && @handover["supervisor"])
+          %w[gyre/cluster/runner gyre/web/control/metrics].each { |name| require name } if count # before the rights are given up
           @sockets = Gyre::DNS::Sockets.new(workers: count || 1)
           @holdings = Holdings.new(@values.slice(:bind, :metrics, :pidfile, :user, :group), endpoints: addresses, sockets: @sockets, log: @notices,
                                                                                            handover: @handover, commanded: false)
           @log = explaining { @holdings.making((@values[:log] unless @values[:log] == "-")) { open_log } }
-          explaining { @holdings.open }
+          explaining(listens: true) { @holdings.open }
           @launcher = Launcher.new("gyre dns", @holdings)
           (count ? serve_with_workers(count) : serve_alone) ? DONE : FAILED
         ensure
@@ -102,8 +103,6 @@ module Gyre
 
         # The first process owns the sockets. Its mold reads rules and zones and forks the workers.
         def serve_with_workers(count)
-          require "gyre/cluster/runner"
-          require "gyre/web/control/metrics"
           runner = Cluster::Runner.new(@launcher, log: @notices, manager: @manager, handover: @handover) { announce(" with #{count} workers") }
           runner.call(count: count, listeners: @sockets.listeners, figures: Web::Metrics, shutdown_timeout: STOP_S) { serving(runner, runner.crew) }
         end
@@ -178,11 +177,14 @@ module Gyre
 
         def noting(&block) = super { explaining(&block) }
 
-        def explaining
+        # `listens`: the block opens sockets.
+        def explaining(listens: false)
           yield
         rescue ArgumentError, SyntaxError, LoadError, NameError => error
           raise StartError, error.message
         rescue SystemCallError => error
+          raise StartError, error.message unless listens
+
           flag = @values[:metrics] && error.message.include?(@values[:metrics]) ? "--metrics" : "--bind"
           raise StartError, ListenErrors.explain(error, port: flag, host: flag)
         end
