@@ -7,10 +7,11 @@ module Gyre
     module ListenErrors
       module_function
 
-      # `port`, `host`, `bind`: flags that the advice names for choosing another address.
-      def explain(error, port:, host:, bind: "--bind")
+      # `port`, `host`, `bind`: flags that the advice names for choosing another address; without
+      # them there is none.
+      def explain(error, port: nil, host: nil, bind: "--bind")
         tried = error.message[/ - (.*)\z/m, 1] or return error.message
-        "#{tried}: #{error.class.new.message.downcase}#{advice(error, tried, port, host, bind)}"
+        "#{tried}: #{error.class.new.message.downcase}#{advice(error, tried, port, host, bind) if port}"
       end
 
       def advice(error, tried, port, host, bind)

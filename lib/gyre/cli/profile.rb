@@ -43,6 +43,7 @@ module Gyre
         raise UsageError, "SECONDS is missing" if words.empty?
 
         seconds = seconds(words.first)
+        check_folder unless @path == "-"
         kind = @format || FORMATS.key(FORMATS.each_value.find { |ending| @path.to_s.end_with?(ending) }) || "pprof"
         answer = ControlClient.new(StateFile.new(@state).read.fetch("control")).profile(seconds)
         raise StartError, answer["error"] if answer["error"]
@@ -55,6 +56,12 @@ module Gyre
       end
 
       private
+
+      # Finds a mistake before the time is spent.
+      def check_folder
+        folder = File.dirname(File.expand_path(@path || "profile"))
+        raise StartError, "--output: there is no folder #{folder} that this user may write in. Name another file" unless File.writable?(folder)
+      end
 
       def seconds(text)
         SECONDS.check(text)

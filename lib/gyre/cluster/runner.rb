@@ -52,7 +52,10 @@ module Gyre
         serves
       end
 
-      def serves = @manager.ready
+      def serves
+        @serves = true
+        @manager.ready
+      end
 
       def lives? = @supervisor.stopping? || @supervisor.answering?(@manager.watchdog_s * 2)
 
@@ -62,7 +65,9 @@ module Gyre
 
       def on_stop_now = @supervisor.stop(now: true)
 
-      def on_reload = reloading { @supervisor.reload }
+      # The manager hears nothing before the workers serve, because the end of a reload would tell
+      # it that they do.
+      def on_reload = @serves ? reloading { @supervisor.reload } : @supervisor.reload
 
       # Returns a Promise of nil, or of the reason if the restart fails.
       def on_rolling_restart

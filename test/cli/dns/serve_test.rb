@@ -31,6 +31,15 @@ class CLIDNSServeTest < Minitest::Test
         write.call("zone", "nonsense")
         assert_match(/not reloaded, the former rules and zones stay: .*zone:1: /, hang_up(pid, err))
         assert_equal "192.0.2.80", address(server, "web.example.org")
+        File.rename(File.join(folder, "log"), File.join(folder, "rotated"))
+        Dir.mkdir(File.join(folder, "log"))
+        write.call("zone", ZONE)
+        assert_match(/--log goes on in the former file: /, hang_up(pid, err))
+        assert_match(/are read again/, err.gets)
+        address(server, "last.test")
+        eventually { File.read(File.join(folder, "rotated")).include?("last.test") }
+        File.rename(File.join(folder, "log"), File.join(folder, "folder"))
+        File.rename(File.join(folder, "rotated"), File.join(folder, "log"))
         assert_match(/ a\.test IN A NoError 1\/0\/0 \d+\n.* web\.example\.org IN A NoError/m, File.read(File.join(folder, "log")))
         Process.kill(:TERM, pid)
         assert_predicate Process.wait2(pid)[1], :success?

@@ -73,6 +73,20 @@ class CLIServiceManagerTest < Minitest::Test
     end
   end
 
+  def test_a_reload_before_the_workers_serve_does_not_tell_that_they_do
+    with_manager do |manager|
+      app = "puts 'loads'\nsleep 0.01 until File.exist?('go')\nrun ->(env) { [200, {}, []] }"
+      serve("-w", "1", app: app, env: { "NOTIFY_SOCKET" => manager.path }, ready: /^loads/) do |program|
+        program.signal(:HUP)
+        program.expect(/^HUP: /)
+        sleep(0.1)
+        assert_empty manager.told.grep(/READY|RELOADING/)
+        File.write("#{program.folder}/go", "")
+        eventually { manager.told.include?("READY=1") }
+      end
+    end
+  end
+
   def test_restarts_are_told_and_the_watchdog_is_silent_while_no_worker_answers
     with_manager do |manager|
       app = "run ->(env) { loop { Integer.sqrt(2) } if env['PATH_INFO'] == '/stuck'; [200, {}, ['hello']] }"

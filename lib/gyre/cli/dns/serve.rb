@@ -183,9 +183,7 @@ module Gyre
         rescue ArgumentError, SyntaxError, LoadError, NameError => error
           raise StartError, error.message
         rescue SystemCallError => error
-          raise StartError, error.message unless listens
-
-          flag = @values[:metrics] && error.message.include?(@values[:metrics]) ? "--metrics" : "--bind"
+          flag = @values[:metrics] && error.message.include?(@values[:metrics]) ? "--metrics" : "--bind" if listens
           raise StartError, ListenErrors.explain(error, port: flag, host: flag)
         end
 
@@ -258,12 +256,18 @@ module Gyre
 
         def on_reload
           reloading do
-            @log.reopen if @log.is_a?(Web::LogFile)
+            reopen if @log.is_a?(Web::LogFile)
             @server.reload
             @err.puts("gyre dns: rules and zones are read again")
           rescue StandardError, ScriptError => error
             @err.puts("gyre dns: not reloaded, the former rules and zones stay: #{error.message}")
           end
+        end
+
+        def reopen
+          @log.reopen
+        rescue SystemCallError => error
+          @err.puts("gyre dns: --log goes on in the former file: #{error.message}")
         end
       end
     end
