@@ -56,7 +56,8 @@ class CLIProfileTest < Minitest::Test
 
   def test_mistakes_are_plain_lines
     { [] => "SECONDS is missing", %w[x] => "SECONDS: ", %w[-1] => "-1: unknown flag", %w[--format svg 1] => "--format svg: ",
-      %w[1 2] => "unexpected argument 2", %w[60 -o /none/p.html] => "--output: there is no folder /none ", %w[1 -S none] => "there is no " }.each do |words, text|
+      %w[1 2] => "unexpected argument 2",
+      %w[60 -o /none/p.html] => "--output: there is no folder /none ", %w[1 -S none] => "there is no " }.each do |words, text|
       assert_match(/\Agyre profile: #{Regexp.escape(text)}/, gyre_here("profile", *words).last, words.inspect)
     end
   end
