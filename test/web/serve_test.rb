@@ -32,6 +32,17 @@ class WebServeTest < Minitest::Test
     end
   end
 
+  # Three of them are the application's.
+  def test_a_request_makes_few_objects
+    app = "run ->(env) { [200, {}, [GC.stat(:total_allocated_objects).to_s]] }"
+    serve("-w", "0", app: app, env: { "APP_ENV" => "production" }) do |program|
+      socket = TCPSocket.new("127.0.0.1", program.port)
+      counts = Array.new(60) { program.request("/", socket: socket, connection: "keep-alive").readpartial(4096)[/\d+\z/].to_i }
+      assert_operator counts.each_cons(2).map { |one, other| other - one }.tally.max_by(&:last).first, :<=, 13
+      socket.close
+    end
+  end
+
   def test_int_ends_an_idle_server_at_once = check_signal_ends_an_idle_server("INT")
 
   def test_term_ends_an_idle_server_at_once = check_signal_ends_an_idle_server("TERM")

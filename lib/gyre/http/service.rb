@@ -36,13 +36,15 @@ module Gyre
       end
 
       # Serves the connection's requests. Afterwards the connection is idle, closed or hijacked.
+      # (A break would make an exception object in each call.)
       def call(exchange)
         env = exchange.next_request
         while env
           respond(exchange, env)
-          env = exchange.next_request or break
-          exchange = env["rack.hijack"] # each request has its own exchange
-          Job.clear # it may be another user's, from a proxy
+          if (env = exchange.next_request)
+            exchange = env["rack.hijack"] # each request has its own exchange
+            Job.clear # it may be another user's, from a proxy
+          end
         end
         returned = true
       rescue Gyre::Stop
