@@ -22,7 +22,7 @@ class ClusterHotRestartTest < Minitest::Test
         "state 'gone/s'" => /state: there is no folder/,
         "pidfile 'gone/p'" => /pidfile: there is no folder/,
         "access_log 'file/a'" => /access_log: there is no folder/,
-        "user 'nobody-at-all'" => /there is no user nobody-at-all/,
+        "user 'absent-name'" => /there is no user absent-name/,
         "tls cert: 'none', key: 'none'" => /none/,
         "ENV['GYRE_BACKEND'] = 'none'" => /GYRE_BACKEND: /,
         "raise 'no such thing'" => /no such thing/,

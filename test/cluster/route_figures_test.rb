@@ -97,7 +97,7 @@ class ClusterRouteFiguresTest < Minitest::Test
     socket&.close
   end
 
-  # Looks all the time while the block runs: a counter that falls is one that began again.
+  # Fails if a counter falls while the block runs.
   def never_falling
     stop = false
     watching = Thread.new do

@@ -98,8 +98,8 @@ class LifetimeServersTest < Minitest::Test
   def check_user(server)
     with_manager do |manager, folder|
       FILES.each { |name, text| File.write(File.join(folder, name), text) }
-      output = ruby(EXE, *server.words, "--user", "nobody-at-all", env: { "APP_ENV" => "production", "RACK_ENV" => nil }, gems: true, chdir: folder)
-      assert_equal [1, "gyre #{server.words.first}: there is no user nobody-at-all\n"], [output.status.exitstatus, output.err]
+      output = ruby(EXE, *server.words, "--user", "absent-name", env: { "APP_ENV" => "production", "RACK_ENV" => nil }, gems: true, chdir: folder)
+      assert_equal [1, "gyre #{server.words.first}: there is no user absent-name\n"], [output.status.exitstatus, output.err]
       assert_empty Dir.children(folder).grep(/server/)
       assert_empty manager.told
     end

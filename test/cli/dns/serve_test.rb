@@ -112,7 +112,7 @@ class CLIDNSServeTest < Minitest::Test
     { [] => [2, /nothing to answer/], %w[--zone example.org] => [1, /write ORIGIN=FILE/], %w[--zone example.org=/nonexistent] => [1, /nonexistent/],
       %w[--zone a=b -b nonsense://x] => [1, /./], %w[-c /nonexistent] => [1, /nonexistent/],
       %w[-c /dev/null -b 127.0.0.1:0 --metrics x:y:z] => [1, /\Agyre dns: "x:y:z" is not an address/],
-      %w[--upstream x --user nobody-of-that-name] => [1, /no user|root/], %w[words] => [2, /unexpected argument/] }.each do |words, (status, reason)|
+      %w[--upstream x --user absent-name] => [1, /no user|root/], %w[words] => [2, /unexpected argument/] }.each do |words, (status, reason)|
       output = ruby(GYRE, "dns", *words)
       assert_equal [status, true], [output.status.exitstatus, output.err.match?(reason)], "#{words} #{output.err}"
     end
@@ -125,11 +125,11 @@ class CLIDNSServeTest < Minitest::Test
       file.flush
       status, out, err = checked("-c", file.path, "--zone", "a.test=/none", "--zone", "b.test=#{zone_file("?")}", "--zone", "c.test",
         "--upstream", "x:y:z", "--recursion", "z", "--metrics", "u:v:w", "-b", "tls://127.0.0.1?cert=c&key=k", "-b", "nonsense://x",
-        "--user", "nobody-of-that-name")
+        "--user", "absent-name")
       assert_equal [1, ""], [status, out]
       [/\Agyre dns: .*:1: undefined .*nonsense/, /^\/none: no such/, /:1: /, /^--zone c.test: write ORIGIN=FILE$/, /^"x:y:z" is not a name server/,
        /^"z" is not an IP address or network$/, /^"u:v:w" is not an address/, /^tls: the certificate c: /, /^"nonsense:\/\/x" is not an address/,
-       /^there is no user nobody-of-that-name$|^--user and --group are for root/].each { |line| assert_match line, err }
+       /^there is no user absent-name$|^--user and --group are for root/].each { |line| assert_match line, err }
       assert_equal 10, err.lines.size, err
     end
   ensure

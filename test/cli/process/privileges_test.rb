@@ -18,8 +18,8 @@ class CLIPrivilegesTest < Minitest::Test
   RUBY
 
   def test_unknown_names_are_refused
-    assert_equal "there is no user nobody-at-all", assert_raises(Gyre::StartError) { Gyre::CLI::Privileges.new("nobody-at-all", nil) }.message
-    assert_equal "there is no group nobody-at-all", assert_raises(Gyre::StartError) { Gyre::CLI::Privileges.new(nil, "nobody-at-all") }.message
+    assert_equal "there is no user absent-name", assert_raises(Gyre::StartError) { Gyre::CLI::Privileges.new("absent-name", nil) }.message
+    assert_equal "there is no group absent-name", assert_raises(Gyre::StartError) { Gyre::CLI::Privileges.new(nil, "absent-name") }.message
   end
 
   def test_nothing_is_changed_without_names_or_with_those_of_the_process

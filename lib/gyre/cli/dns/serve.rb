@@ -31,7 +31,7 @@ module Gyre
         TEXT
         FOOTER = "\nSignals: INT and TERM end it. HUP reads rules and zones again, and keeps the\n" \
                  "         former ones if that fails. USR1 replaces the workers one after another,\n" \
-                 "         USR2 the whole program; no question is lost."
+                 "         USR2 the whole program."
         SETTINGS = Settings.new({
           "Answers" => [
             Settings.row(:config, :file, "rules in Ruby: match, otherwise, zone, upstream (see docs/dns.md)", short: "-c"),

@@ -54,8 +54,8 @@ module Gyre
           end
         end
 
-        # Adds the labels of a snapshot's routes to a sum, as zeros: those that are in the sum stay
-        # apart from "(other)" in each later one, whichever workers end first.
+        # Adds a snapshot's routes to a sum, as zeros. Later sums keep these rows apart from
+        # "(other)".
         def reserve(sum, snapshot)
           families = Figure::ALL.select(&:summed?)
           known = (sum && families.first.value(sum)) || {}

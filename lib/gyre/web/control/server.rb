@@ -63,7 +63,7 @@ module Gyre
       end
     end
 
-    # What a command of the control socket returns: status and values of its response.
+    # The response to a command of the control socket: its status and values.
     ControlResult = Struct.new(:status, :values) do
       # Makes commands of steps by path, each of which returns nil, or why it failed.
       def self.commands(steps)
