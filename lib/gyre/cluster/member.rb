@@ -203,7 +203,7 @@ module Gyre
         # Drops the answer to a question that is forgotten.
         def answered(number, answer) = @asked.delete(number)&.resolve(answer)
 
-        # Lets it give up a question, unless it has answered.
+        # Ends an unanswered question, here and in the worker.
         def forget(number, reason = "was asked in vain")
           answer = @asked.delete(number) or return
           @outbox.push(Link.line(forget: number))

@@ -65,8 +65,7 @@ module Gyre
 
       def on_stop_now = @supervisor.stop(now: true)
 
-      # The manager hears nothing before the workers serve, because the end of a reload would tell
-      # it that they do.
+      # Reports a reload only once the workers serve, because its end is reported as READY.
       def on_reload = @serves ? reloading { @supervisor.reload } : @supervisor.reload
 
       # Returns a Promise of nil, or of the reason if the restart fails.

@@ -139,8 +139,8 @@ module Gyre
           programs: @programs.select(&:pid).map(&:to_h) }
       end
 
-      # Ends members that a successor cannot take over: loading molds, workers without a pid. No
-      # worker goes on with a question of this program.
+      # Ends members that a successor cannot take over: loading molds, workers without a pid. Ends
+      # all questions of this program.
       def settle
         workers.each { |worker| worker.forget_all("had not answered when the program was replaced") }
         @crew.molds.select(&:beginning?).each { |mold| dismiss(mold) }
