@@ -271,6 +271,17 @@ class SightTest < Minitest::Test
     assert_near 0, usage["#{__FILE__}:#{line - 1}"][:cpu_s]
   end
 
+  def test_places_of_many_files_and_lines_are_kept_apart_over_compaction
+    made = %w[a.rb b.rb c.rb].product([1, 17, 33, 34]).map.with_index(1) { |(file, line), index| [file, line, index * 1000] }
+    usage = usage_of(collects: true) do |task|
+      3.times do
+        made.each { |file, line, count| task.async(&eval("proc { Array.new(#{count}) { Object.new } }", nil, file.dup, line)).wait }
+        GC.compact
+      end
+    end
+    made.each { |file, line, count| assert_includes count * 3..(count * 3) + 900, usage["#{file}:#{line}"][:allocations] }
+  end
+
   def test_a_task_that_waits_for_its_time_has_the_place_of_its_block
     usage = usage_of do |task|
       task.every(0.001) { compute(0.02) }

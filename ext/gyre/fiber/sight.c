@@ -252,10 +252,7 @@ struct gyre_sight_account *gyre_sight_row(struct gyre_sight *sight, VALUE label,
   return &sight->rows[sight->count++];
 }
 
-static struct gyre_sight_account *row_of_place(struct gyre_sight *sight, VALUE block) {
-  VALUE place = rb_funcall(block, id_source_location, 0);
-  if (!RB_TYPE_P(place, T_ARRAY)) return &sight->rows[GYRE_SIGHT_OTHER]; /* a method in C */
-  VALUE file = rb_ary_entry(place, 0), line = rb_ary_entry(place, 1);
+static struct gyre_sight_account *find_place(struct gyre_sight *sight, VALUE file, VALUE line) {
   VALUE lines = rb_hash_lookup(sight->places, file);
   VALUE number = NIL_P(lines) ? Qnil : rb_hash_lookup(lines, line);
   if (!NIL_P(number)) return &sight->rows[FIX2LONG(number)];
@@ -264,6 +261,18 @@ static struct gyre_sight_account *row_of_place(struct gyre_sight *sight, VALUE b
   if (NIL_P(lines)) rb_hash_aset(sight->places, file, lines = rb_hash_new());
   rb_hash_aset(lines, line, LONG2FIX(row - sight->rows));
   return row;
+}
+
+static struct gyre_sight_account *row_of_place(struct gyre_sight *sight, VALUE block) {
+  VALUE array = rb_funcall(block, id_source_location, 0);
+  if (!RB_TYPE_P(array, T_ARRAY)) return &sight->rows[GYRE_SIGHT_OTHER]; /* a method in C */
+  VALUE file = rb_ary_entry(array, 0), line = rb_ary_entry(array, 1);
+  struct gyre_sight_place *recent = &sight->recent_places[(line >> 1) % GYRE_SIGHT_RECENT];
+  if (!recent->row || recent->file != file || recent->line != line) {
+    struct gyre_sight_account *row = find_place(sight, file, line);
+    *recent = (struct gyre_sight_place){.file = file, .line = line, .row = row};
+  }
+  return recent->row;
 }
 
 /* A task has a name or a block; any other job is a Proc or a Method, maybe with arguments. */
@@ -357,6 +366,7 @@ void gyre_sight_open(struct gyre_scheduler *scheduler) {
 void gyre_sight_mark(const struct gyre_sight *sight) {
   GYRE_MARK(sight->numbers, sight->places);
   for (unsigned i = 0; i < sight->count; i++) rb_gc_mark(sight->rows[i].label);
+  for (int i = 0; i < GYRE_SIGHT_RECENT; i++) GYRE_MARK(sight->recent_places[i].file, sight->recent_places[i].line);
 }
 
 static void forget(struct gyre_sight_account *account) {

@@ -28,6 +28,12 @@ struct gyre_sight_account {
   unsigned holders;               /* workers that are charged to it; 0: a row */
 };
 
+/* Where a block begins, and its row; NULL: none yet. */
+struct gyre_sight_place {
+  VALUE file, line;
+  struct gyre_sight_account *row;
+};
+
 /* A scheduler's accounts. Zeros are valid before gyre_sight_open. */
 struct gyre_sight {
   struct gyre_sight_account *owner;  /* of the present stretch; NULL: outside of the loop, or asleep */
@@ -39,7 +45,8 @@ struct gyre_sight {
   int64_t threads_ns;                /* CPU of the process's other threads at the last report */
   VALUE numbers;                     /* Hash: a row's label => its number */
   VALUE places;                      /* Hash: file => Hash: line => number of the row */
-  struct gyre_sight_account *recent[GYRE_SIGHT_RECENT]; /* rows that were looked up, by label's length */
+  struct gyre_sight_account *recent[GYRE_SIGHT_RECENT];     /* rows that were looked up, by label's length */
+  struct gyre_sight_place recent_places[GYRE_SIGHT_RECENT]; /* by line */
   unsigned count;
   struct gyre_sight_account rows[GYRE_SIGHT_ROWS];
 };

@@ -38,7 +38,10 @@ module Gyre
       end
 
       def get(key, options = nil)
-        options || !@quiet.empty? ? run(@commands.get(key, options)) : directly(key) { |server, full| server.get(full) }
+        return run(@commands.get(key, options)) if options || !@quiet.empty?
+
+        key = @keys.full(key) unless @single
+        Server::Failed.retrying { (@single || @ring.server_for(key)).get(key) }
       end
 
       # Stores a value. Returns its CAS number, or false if it was not stored. If `ttl` is nil, the
@@ -47,12 +50,16 @@ module Gyre
         return run(@commands.set(key, value, ttl, options)) if options || !@quiet.empty?
 
         ttl = @expiry.seconds(ttl)
-        directly(key) { |server, full| server.set(full, value, ttl) }
+        key = @keys.full(key) unless @single
+        Server::Failed.retrying { (@single || @ring.server_for(key)).set(key, value, ttl) }
       end
 
       # Returns true if the key existed. `invalidate: true` only marks the value as stale.
       def delete(key, options = nil)
-        options || !@quiet.empty? ? run(@commands.delete(key, options)) : directly(key) { |server, full| server.delete(full) }
+        return run(@commands.delete(key, options)) if options || !@quiet.empty?
+
+        key = @keys.full(key) unless @single
+        Server::Failed.retrying { (@single || @ring.server_for(key)).delete(key) }
       end
 
       # Gets a value and sets its time to live.
@@ -236,12 +243,6 @@ module Gyre
       QUIET = %i[set add replace delete append prepend incr decr].freeze
 
       def addresses(servers) = Address.some(servers)
-
-      # Yields the key's server, and the key as the server takes it.
-      def directly(key)
-        key = @keys.full(key) unless @single
-        Server::Failed.retrying { yield @single || @ring.server_for(key), key }
-      end
 
       def server_of(command) = @single || @ring.server_for(command.key)
 
