@@ -204,7 +204,7 @@ GyreTest::Engines.test_case("DatagramTest", backends: GyreTest::Engines::NATIVE)
   end
 
   def test_nothing_at_the_peer_is_an_error_of_a_connected_socket
-    free = Gyre.datagram("udp://127.0.0.1:0", &:port)
+    free = free_port
     in_tasks do
       Gyre.datagram(connect: "udp://127.0.0.1:#{free}") do |socket|
         socket.send("x")
@@ -217,7 +217,7 @@ GyreTest::Engines.test_case("DatagramTest", backends: GyreTest::Engines::NATIVE)
 
   # The kernel reports the first packet's error to the second.
   def test_a_reply_goes_out_although_an_earlier_packet_was_refused
-    free = Gyre.datagram("udp://127.0.0.1:0", &:port)
+    free = free_port
     in_tasks do
       Gyre.datagram("udp://127.0.0.1:0") do |server|
         client(server) do |socket|
