@@ -84,8 +84,7 @@ class EventMachineDeliveriesTest < Minitest::Test
   def test_asking_for_the_error_of_a_refused_connection_leaves_its_reason
     reasons = []
     run_reactor do
-      port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
-      connection = EM.connect("127.0.0.1", port, Told, ->(name, _, reason = nil) { (reasons << reason) && EM.stop if name == :unbind })
+      connection = EM.connect("127.0.0.1", free_port, Told, ->(name, _, reason = nil) { (reasons << reason) && EM.stop if name == :unbind })
       reasons << connection.error?
     end
     assert_equal Errno::ECONNREFUSED, reasons.last

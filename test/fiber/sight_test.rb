@@ -272,7 +272,7 @@ class SightTest < Minitest::Test
   end
 
   def test_places_of_many_files_and_lines_are_kept_apart_over_compaction
-    made = %w[a.rb b.rb c.rb].product([1, 17, 33, 34]).map.with_index(1) { |(file, line), index| [file, line, index * 1000] }
+    made = %w[a.rb b.rb c.rb].product([1, 17, 33, 34]).map.with_index(5) { |(file, line), index| [file, line, index * 1000] }
     usage = usage_of(collects: true) do |task|
       3.times do
         made.each { |file, line, count| task.async(&eval("proc { Array.new(#{count}) { Object.new } }", nil, file.dup, line)).wait }

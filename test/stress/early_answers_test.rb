@@ -32,7 +32,7 @@ module EarlyAnswers
 
       serving do |served|
         Dir.mktmpdir do |folder|
-          port = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
+          port = free_port
           pid = Process.spawn({ **without_bundle, "PATH" => "#{ENV.fetch("PATH")}:/usr/sbin" }, *send(configure, folder, port, served.port),
                               out: File::NULL, err: File::NULL, in: File::NULL)
           eventually(what: program) { TCPSocket.open("127.0.0.1", port).close || true rescue false }

@@ -16,13 +16,7 @@ module GyreTest
     # `identity`: paths of certificate, key and authority.
     def self.with_tls(program, identity, **settings)
       files = %i[tls_cert_file tls_key_file tls_ca_cert_file].zip(identity).to_h
-      tries = 0
-      begin
-        port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
-        new(program, tls_port: port, tls_auth_clients: "no", **files, **settings)
-      rescue RuntimeError # another program has taken the port
-        (tries += 1) < 5 ? retry : raise
-      end
+      new(program, tls_port: Helpers.free_port, tls_auth_clients: "no", **files, **settings)
     end
 
     def tls_port = @settings.fetch(:tls_port)
