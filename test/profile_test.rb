@@ -53,6 +53,16 @@ class ProfileTest < Minitest::Test
     assert_match(/work_on_strings/, profile.frames.map(&:first).join("\n"))
   end
 
+  # Ruby gives the sample to the thread that runs at that moment.
+  def test_a_thread_that_goes_to_sleep_takes_no_sample_with_it
+    sleepers = Array.new(200) { |index| Thread.new { sleep(0.0015 * index) and work_in_ruby and sleep } }
+    began_s = now(Process::CLOCK_THREAD_CPUTIME_ID)
+    profile = Gyre::Profile.take(interval_s: 0.002) { work_on_strings until now(Process::CLOCK_THREAD_CPUTIME_ID) > began_s + 0.6 }
+    assert_operator profile.cpu_s, :>, 0.45
+  ensure
+    sleepers&.each { |thread| thread.kill.join }
+  end
+
   def test_sums_by_route_or_task_are_those_of_the_loop
     Gyre.run do |task|
       task.async("little") { 30.times { work_on_strings and sleep 0.001 } }

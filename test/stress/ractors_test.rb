@@ -71,6 +71,13 @@ GyreTest::Engines.test_case("RactorsTest", backends: GyreTest::Engines::ALL) do
     RUBY
   end
 
+  def test_the_first_loops_of_several_ractors_start_at_once
+    skip "portable engine: Ruby crashes when two Ractors make a fiber at the same time" if backend == "select"
+    assert_equal "[0]\n", run_ractors(<<~RUBY)
+      p Array.new(20) { Process.wait2(fork { Array.new(6) { Ractor.new { Gyre.run { 1 } } }.each(&:value).then { exit!(0) } }).last.exitstatus }.uniq
+    RUBY
+  end
+
   def test_names_are_resolved_in_a_ractor
     skip "Ruby 3.4 and this library's threads in Ractors: it loses their wake-ups" if RUBY_VERSION >= "3.3"
     assert_equal "true\n", run_ractors(<<~RUBY)

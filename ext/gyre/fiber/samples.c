@@ -22,6 +22,8 @@ void gyre_init_samples(void);
 #define NODES_LIMIT (1u << 17) /* 4 MB; beyond it time counts for the known part of a stack */
 #define COLLECTION Qtrue       /* stand for frames */
 #define OUTER_FRAMES Qfalse
+#define DUE (-1)
+#define TAKEN (-2) /* one is being taken */
 
 struct node {
   VALUE frame;                     /* an iseq or method entry; a label (sight.h) */
@@ -37,7 +39,7 @@ static struct {
   uintptr_t run; /* number of the present profile, or of the next one; changes with the lock */
   int64_t interval_ns, end_ns;
   VALUE scheduler;            /* 0: any */
-  _Atomic int64_t sampled_ns; /* the process's CPU time after the last sample; -1: one is due */
+  _Atomic int64_t sampled_ns; /* the process's CPU time after the last sample; DUE; TAKEN */
   int64_t before_ns;          /* the same, while one is due */
   size_t gc_ms;
   struct node *nodes;
@@ -66,9 +68,11 @@ static void end_run(void) {
 }
 
 /* Waits until the program has run since the last sample: under GC.stress a sample takes longer than
- * the interval, and only samples would run. */
+ * the interval, and only samples would run. A sample that is still due is triggered again: Ruby
+ * interrupts the thread that runs at that moment, which may go to sleep without taking it. */
 static bool is_due(void) {
   int64_t sampled_ns = atomic_load(&samples.sampled_ns);
+  if (sampled_ns == DUE) return true;
   return sampled_ns >= 0 && gyre_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - sampled_ns >= samples.interval_ns / 20 &&
          gyre_clock_ns(CLOCK_MONOTONIC) < samples.end_ns;
 }
@@ -80,7 +84,7 @@ static void *tick(void *run) {
     acquire();
     live = samples.run == (uintptr_t)run;
     if (live && is_due()) {
-      atomic_store(&samples.sampled_ns, -1);
+      atomic_store(&samples.sampled_ns, DUE);
       rb_postponed_job_trigger(samples.job);
     }
     release();
@@ -112,6 +116,7 @@ static size_t collected_ms(void) { return rb_gc_stat(ID2SYM(rb_intern("time")));
 /* The postponed job. */
 static void take(void *unused) {
   if (!samples.open || samples.pid != getpid()) return;
+  atomic_store(&samples.sampled_ns, TAKEN);
   int64_t cpu_ns = gyre_clock_ns(CLOCK_THREAD_CPUTIME_ID);
   int64_t spent_ns = cpu_ns - seen.cpu_ns; /* a thread's first sample counts since the last one of any thread */
   int64_t limit_ns = gyre_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - samples.before_ns;

@@ -385,6 +385,7 @@ void gyre_sight_forked(struct gyre_scheduler *scheduler) {
 
 void gyre_init_sight(void) {
   total_allocated = ID2SYM(rb_intern("total_allocated_objects"));
+  rb_gc_stat(total_allocated); /* the first call makes Ruby's keys, which two Ractors must not do at once */
   id_name = rb_intern("@name");
   id_block = rb_intern("@block");
   id_source_location = rb_intern("source_location");
