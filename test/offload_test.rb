@@ -30,6 +30,24 @@ GyreTest::Engines.test_case("OffloadTest") do
     refute_same Thread.current, thread
   end
 
+  # Ruby's turns of 100 ms would make it 200 ms.
+  def test_a_busy_loop_of_a_server_lets_work_in_a_thread_go_on
+    skip "each turn is 100 ms before Ruby 3.3" if RUBY_VERSION < "3.3"
+    waits_s = in_fiber do |scheduler|
+      Thread.current.priority = Gyre::Offload::PRIORITY
+      done = false
+      scheduler.spawn { 1000.times { Math.sqrt(2) }.then { sleep(0) } until done }
+      Array.new(5) do
+        began_s = Gyre::Clock.now
+        Gyre::Offload.call { sleep(0.001) }
+        Gyre::Clock.now - began_s
+      end
+    ensure
+      done = true
+    end
+    assert_operator waits_s.min, :<, 0.1
+  end
+
   def test_work_that_waits_gets_as_many_threads_as_allowed_and_no_more
     gate = Thread::Queue.new
     limit = Gyre::Offload::Pool::LIMIT

@@ -204,6 +204,24 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
   return self;
 }
 
+/* call-seq: OpenFile.leads_to?(path, folder) -> true or false
+ *
+ * Tests whether a path leads to `folder`, an open IO. Also false if only the disk could tell, and
+ * where openat2 is missing. */
+static VALUE open_file_leads_to(VALUE class, VALUE path, VALUE folder) {
+  bool same = false;
+#if defined(GYRE_HAVE_OPENAT2) && defined(RESOLVE_CACHED)
+  struct stat here, there;
+  int expected = rb_io_descriptor(rb_io_get_io(folder));
+  int fd = (int)call_openat2(AT_FDCWD, StringValueCStr(path), O_PATH | O_DIRECTORY | O_CLOEXEC, RESOLVE_CACHED);
+  if (fd < 0) return Qfalse;
+  same = fstat(fd, &there) == 0 && fstat(expected, &here) == 0 && there.st_dev == here.st_dev &&
+         there.st_ino == here.st_ino;
+  close(fd);
+#endif
+  return same ? Qtrue : Qfalse;
+}
+
 /* Wraps a File, which `close` closes. */
 static VALUE open_file_of(VALUE class, VALUE io) {
   struct open_file *file;
@@ -286,6 +304,7 @@ static VALUE open_file_is_cached(VALUE self, VALUE from, VALUE size) {
 void gyre_init_http_file(void) {
   open_file_class = gyre_class(rb_define_module_under(gyre_mGyre, "HTTP"), "OpenFile", NULL);
   rb_define_singleton_method(open_file_class, "beneath", open_file_beneath, 4);
+  rb_define_singleton_method(open_file_class, "leads_to?", open_file_leads_to, 2);
   rb_define_singleton_method(open_file_class, "of", open_file_of, 1);
   rb_define_method(open_file_class, "size", open_file_bytes, 0);
   rb_define_method(open_file_class, "modified_ns", open_file_modified_ns, 0);

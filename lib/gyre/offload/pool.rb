@@ -13,6 +13,7 @@
 # timed sleep; on Ruby 3.4 a forked child hangs if another thread enters such a sleep
 # (https://github.com/ruby/ruby/pull/13584).
 require "etc"
+require_relative "priority"
 require_relative "../scheduler/job"
 require_relative "../sync/spin_lock"
 
@@ -77,6 +78,7 @@ module Gyre
       def start
         thread = Thread.new { Thread.handle_interrupt(Object => :immediate) { work } }
         thread.name = "gyre offload"
+        thread.priority = PRIORITY
         @threads.push(thread)
         @begun_at = now
       rescue ThreadError # the system has no more threads

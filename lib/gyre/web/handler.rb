@@ -31,6 +31,7 @@ module Gyre
       def self.run(app, **options, &block)
         command = RackCommand.new(options)
         command.serve if command.workers?
+        Thread.current.priority = Offload::PRIORITY
         out = $stdout
         out.sync = true # what the app prints is to be seen at once, also through a pipe
         log = ServerLog.new(notices: (out unless options[:quiet]))

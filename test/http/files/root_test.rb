@@ -194,6 +194,18 @@ class HTTPFilesRootTest < Minitest::Test
     assert_nil read(root, "/a.txt", 20.0)
   end
 
+  def test_a_folder_is_checked_without_a_thread
+    skip "needs openat2 with RESOLVE_CACHED (Linux 5.12)" unless RUBY_PLATFORM.match?(/linux/)
+    File.symlink("public", File.join(@folder, "current"))
+    leads = ->(name, folder) { Gyre::HTTP::OpenFile.leads_to?(File.join(@folder, name), folder) }
+    File.open(@public) do |folder|
+      assert_equal [true, true, false, false, false], %w[public current public/a none secret.txt].map { |name| leads.call(name, folder) }
+      folder.close
+      assert_raises(IOError) { leads.call("public", folder) }
+    end
+    assert_raises(ArgumentError) { File.open(@public) { |folder| leads.call("a\0b", folder) } }
+  end
+
   def test_a_missing_folder_is_an_error
     assert_includes assert_raises(ArgumentError) { root_at("#{@public}/none") }.message, "there is no folder"
     assert_raises(ArgumentError) { root_at("#{@public}/a.txt") }

@@ -256,6 +256,8 @@ module Gyre
           return @io if now_s < @until_s
 
           @until_s = now_s + RECHECKED_S
+          return @io if @io && OpenFile.leads_to?(@path, @io)
+
           fresh = Offload.call { exchanged(@identity) }
           use(fresh) if fresh
           @io
