@@ -70,7 +70,7 @@ module GyreTest
     "test/memcached/rack_session_test.rb" => %w[gyre/memcached/dalli/features/rack/session/dalli],
     "test/memcached/several_servers_test.rb" => %w[gyre/memcached/errors gyre/memcached/server],
     "test/net/tls_test.rb" => %w[gyre/net/tls_settings],
-    "test/offload_test.rb" => %w[gyre/offload/job],
+    "test/offload_test.rb" => %w[gyre/offload/job gyre/offload/priority],
     "test/lifetime/servers_test.rb" => %w[gyre/cli/process/absent_steps gyre/cluster/runner gyre/web/lifetime],
     "test/scheduler_test.rb" => %w[gyre/scheduler/fiber_raise gyre/scheduler/fork gyre/scheduler/interrupt_masks gyre/scheduler/pacing
                                    gyre/scheduler/pooled_fiber gyre/scheduler/portable/fibers gyre/scheduler/portable/waiter],
