@@ -46,9 +46,12 @@ class WebServeTest < Minitest::Test
   # Without -w, with which Ruby prints a line about it.
   def test_ruby_3_4_gets_a_setting_for_its_heap_unless_the_environment_has_one
     Dir.mktmpdir do |folder|
-      File.write("#{folder}/config.ru", "run ->(_) {}; puts ENV.values_at('RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO', 'RUBY_FIBER_VM_STACK_SIZE').compact.join(' '); exit!")
+      File.write("#{folder}/config.ru", <<~RUBY)
+        puts ENV.values_at("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", "RUBY_FIBER_VM_STACK_SIZE").compact.join(" ")
+        exit!
+      RUBY
       found = [{}, { "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO" => "0.1" }, { "RUBY_FIBER_VM_STACK_SIZE" => "500000" }].map do |set|
-        run_program(set, RbConfig.ruby, "-I#{LIB}", "#{ROOT}/exe/gyre", "serve", "-w", "0", "-b", "unix://app.sock", chdir: folder).out.lines.last&.chomp
+        run_program(set, RbConfig.ruby, "-I#{LIB}", "#{ROOT}/exe/gyre", "serve", "-w", "0", chdir: folder).out.lines.last&.chomp
       end
       usual = RUBY_VERSION.start_with?("3.4.") ? "0.05 " : ""
       assert_equal ["#{usual}1048576", "0.1 1048576", "#{usual}500000"], found
