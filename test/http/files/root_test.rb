@@ -204,6 +204,14 @@ class HTTPFilesRootTest < Minitest::Test
       assert_raises(IOError) { leads.call("public", folder) }
     end
     assert_raises(ArgumentError) { File.open(@public) { |folder| leads.call("a\0b", folder) } }
+    root = root_at(@public)
+    other_ran = false
+    Gyre.run do |task|
+      task.async { task.yield.then { other_ran = true } }
+      root.instance_variable_get(:@folder).instance_variable_set(:@until_s, 0.0)
+      root.open("a.txt").close
+      refute other_ran, "the request has waited"
+    end
   end
 
   def test_a_missing_folder_is_an_error
