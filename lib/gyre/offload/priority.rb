@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# How long a computing thread keeps the GVL from those that wait for it.
+# Shortens the turns for which a computing thread keeps the GVL. Used by the pool, the command
+# `gyre` and the handler of rackup.
 
 module Gyre
   module Offload
